@@ -1,0 +1,1 @@
+"""A thin module a command: parse, call one flow, render."""

@@ -1,0 +1,281 @@
+"""What a host's agent reports and is asked: the values of the wire, seen from the client.
+
+Owns: the vocabulary shared by planning, flows and the agent's JSON. Field names are the wire's
+names (bytes travel as base64). Refuses: to decide anything.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+
+class Value(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base of every frozen value here; a key that one side does not know is an error, not a shrug."""
+
+
+class Holder(Value, frozen=True, kw_only=True):
+    """Who does something: for leases, journals and messages."""
+
+    user: str
+    host: str
+    pid: int
+
+
+class Edit(Value, frozen=True, kw_only=True):
+    """Replace ``pristine[start:end]`` by ``text``: byte offsets into the pristine file, half open."""
+
+    start: int
+    end: int
+    text: bytes
+
+
+class Launch(Value, frozen=True, kw_only=True):
+    """How a server process is begun: argv after the interpreter, environment over the host's own."""
+
+    python: str
+    argv: tuple[str, ...]
+    cwd: str
+    env: dict[str, str]
+    log: str
+    url: str
+
+
+class Layer(Value, frozen=True, kw_only=True):
+    """One applied recipe, as the host's journal keeps it: enough to undo or recompose without the recipe.
+
+    edits: real path -> edits, all of them against the *pristine* bytes of that file.
+    digest: the plan digest that the proof files carry.
+    args/env: what it adds to the server's launch (empty for most).
+    """
+
+    recipe: str
+    revision: int
+    parameters: dict[str, Any]
+    digest: str
+    operation: str
+    applied_at: str
+    applied_by: Holder
+    edits: dict[str, tuple[Edit, ...]]
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    proof: bool = True
+
+
+class FileRecord(Value, frozen=True, kw_only=True):
+    """A file the journal answers for. pristine is there when the survey asked for data."""
+
+    module: str
+    path: str
+    pristine_sha256: str
+    expected_sha256: str
+    mode: int
+    uid: int
+    gid: int
+    pristine: bytes | None = None
+
+
+class Pending(Value, frozen=True, kw_only=True):
+    """A transaction that began and did not end: the agent finishes or undoes it before anything else."""
+
+    operation: str
+    kind: str
+    started_at: str
+
+
+class Lease(Value, frozen=True, kw_only=True):
+    """One operator at a time, from patch to proof or through a bench. Times: unix seconds, host clock."""
+
+    operation: str
+    what: str
+    holder: Holder
+    since: float
+    until: float
+
+
+class Journal(Value, frozen=True, kw_only=True):
+    """The host's record for one engine root."""
+
+    root: str
+    layers: tuple[Layer, ...] = ()
+    files: tuple[FileRecord, ...] = ()
+    pending: Pending | None = None
+    lease: Lease | None = None
+    recovered: str | None = None
+
+
+class FileState(Value, frozen=True, kw_only=True):
+    """A target as it stands now. path: the real file (symlinks followed). missing: no such module here."""
+
+    module: str
+    path: str
+    missing: bool = False
+    sha256: str = ""
+    size: int = 0
+    mode: int = 0
+    uid: int = 0
+    gid: int = 0
+    mtime_ns: int = 0
+    nlink: int = 1
+    writable: bool = True
+    problem: str | None = None
+    record_sha256: str | None = None
+    data: bytes | None = None
+
+
+class EngineFacts(Value, frozen=True, kw_only=True):
+    """The engine's copy that the server's interpreter would import."""
+
+    package: str
+    root: str
+    version: str | None
+    python_version: str
+    editable: bool = False
+    git_commit: str | None = None
+    git_dirty_sha256: str | None = None
+
+
+class ModelFacts(Value, frozen=True, kw_only=True):
+    """The served model's config.json as found on the host; config is None when it could not be found."""
+
+    path: str
+    revision: str | None = None
+    config: dict[str, Any] | None = None
+    problem: str | None = None
+
+
+class HostFacts(Value, frozen=True, kw_only=True):
+    """The machine, as far as a plain process can tell. gpus: rows of nvidia-smi, empty without it."""
+
+    hostname: str
+    user: str
+    uid: int
+    boot_id: str
+    time: float
+    cpus: int
+    memory_bytes: int
+    kernel: str
+    state_dir: str
+    gpus: tuple[dict[str, str], ...] = ()
+
+
+class SurveyRequest(Value, frozen=True, kw_only=True):
+    """What to look at. data: also send file bytes and the journal's pristine bytes."""
+
+    package: str
+    modules: tuple[str, ...]
+    python: str
+    root: str | None
+    cwd: str | None
+    env: dict[str, str]
+    state_dir: str | None
+    model: str | None = None
+    data: bool = True
+
+
+class Survey(Value, frozen=True, kw_only=True):
+    """Everything one look at a host tells."""
+
+    host: HostFacts
+    engine: EngineFacts
+    files: tuple[FileState, ...]
+    journal: Journal
+    model: ModelFacts | None = None
+
+
+class FileWrite(Value, frozen=True, kw_only=True):
+    """Make ``path`` hold ``after``; refuse unless it holds ``before_sha256`` now.
+
+    pristine_sha256 names the original (backed up from ``before`` on the first patch).
+    """
+
+    module: str
+    path: str
+    before_sha256: str
+    after: bytes
+    after_sha256: str
+    pristine_sha256: str
+
+
+class Probe(Value, frozen=True, kw_only=True):
+    """Import these modules in a child with the server's interpreter and environment, no GPU."""
+
+    modules: tuple[str, ...]
+    cwd: str | None
+    env: dict[str, str]
+    timeout_s: float = 300.0
+
+
+class Transaction(Value, frozen=True, kw_only=True):
+    """All files or none. layers: the journal's whole stack afterwards; empty closes the record.
+
+    lease_s: hold the lease that long after the write (a restart and a proof follow); None ends it at once.
+    force: on revert, keep a copy of a foreign file and overwrite it.
+    """
+
+    operation: str
+    kind: Literal["patch", "revert", "rollback"]
+    root: str
+    state_dir: str | None
+    files: tuple[FileWrite, ...]
+    layers: tuple[Layer, ...]
+    holder: Holder
+    what: str
+    lease_s: float | None = None
+    probe: Probe | None = None
+    force: bool = False
+
+
+class Written(Value, frozen=True, kw_only=True):
+    """The transaction is on disk, fsynced and read back. notes: things worth a line (hard links, kept copies)."""
+
+    operation: str
+    journal: Journal
+    notes: tuple[str, ...] = ()
+
+
+class Process(Value, frozen=True, kw_only=True):
+    """Identity of a process: pid, start time (clock ticks since boot) and boot id; title and role for people."""
+
+    pid: int
+    start_ticks: int
+    boot_id: str
+    title: str = ""
+    role: str = ""
+
+
+class ServerState(Value, frozen=True, kw_only=True):
+    """What runs. recorded: the leader we started, None if none or gone. listener: whoever holds the port."""
+
+    recorded: Process | None
+    listener: Process | None
+    workers: tuple[Process, ...] = ()
+    started_at: float | None = None
+    healthy: bool | None = None
+    health: str = ""
+    log_end: int = 0
+
+
+class ProofFile(Value, frozen=True, kw_only=True):
+    """One JSON file of a worker: the branch it went through, and the digest it was rendered with."""
+
+    kind: Literal["loaded", "eager", "capture", "compiled"]
+    recipe: str
+    digest: str
+    parameters: dict[str, Any]
+    file: str
+    pid: int
+    start_ticks: int
+    mode: str | None = None
+    layer: int | None = None
+    rows: int | None = None
+
+
+class Reply(Value, frozen=True, kw_only=True):
+    """An HTTP answer as fetched on the host. status 0: no answer, error says why."""
+
+    status: int
+    body: bytes = b""
+    error: str = ""
+    seconds: float = 0.0

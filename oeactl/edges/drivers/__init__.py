@@ -1,0 +1,1 @@
+"""Who drives the load."""

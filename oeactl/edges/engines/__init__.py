@@ -1,0 +1,1 @@
+"""What an engine answers, and where."""

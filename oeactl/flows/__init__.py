@@ -1,0 +1,1 @@
+"""The story of each command, a page each; asks ports, lets the core decide."""
