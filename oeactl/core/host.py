@@ -228,7 +228,7 @@ class Transaction(Value, frozen=True, kw_only=True):
 
 
 class Written(Value, frozen=True, kw_only=True):
-    """The transaction is on disk, fsynced and read back. notes: things worth a line (hard links, kept copies)."""
+    """On disk, fsynced and read back. notes: things worth a line (hard links, kept copies)."""
 
     operation: str
     journal: Journal
@@ -236,7 +236,7 @@ class Written(Value, frozen=True, kw_only=True):
 
 
 class Process(Value, frozen=True, kw_only=True):
-    """Identity of a process: pid, start time (clock ticks since boot) and boot id; title and role for people."""
+    """Identity of a process: pid, start time (clock ticks since boot), boot id; title and role for people."""
 
     pid: int
     start_ticks: int
