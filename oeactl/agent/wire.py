@@ -1,0 +1,195 @@
+"""The wire, seen from the host: one request in, events while it works, one answer out.
+
+Owns: frames, the table of operations, errors that name their kind, and how the program ends when its
+client is gone. Refuses: to know what any operation does.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import signal
+import sys
+import threading
+import zlib
+from contextlib import contextmanager
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+if TYPE_CHECKING:  # CPython 3.8 cannot subscript these at run time
+    from collections.abc import Callable, Iterator, Mapping
+
+    Request = dict[str, Any]
+    Operation = Callable[[Request, "Client"], Any]
+
+HEARTBEAT_S = 1.0
+
+_operations: dict[str, Operation] = {}
+
+
+class AgentError(Exception):
+    """A failure the client can name. kind: usage, refused, unreachable, locked or degraded; where: a path."""
+
+    def __init__(
+        self, kind: str, what: str, where: str | None = None, hint: str | None = None, details: Any = ()
+    ) -> None:
+        super().__init__(what)
+        self.kind = kind
+        self.what = what
+        self.where = where
+        self.hint = hint
+        self.details = tuple(details)
+
+
+class Ending(BaseException):
+    """The client is gone, or someone ended this program: put things in order and leave."""
+
+
+def operation(name: str) -> Callable[[Operation], Operation]:
+    """Register ``function(request, client) -> answer`` under ``name``; raise AgentError to refuse.
+
+    The literal name in the decorator is what ``bundle()`` reads to find an operation's module.
+    """
+
+    def register(function: Operation) -> Operation:
+        _operations[name] = function
+        return function
+
+    return register
+
+
+def to_text(data: bytes) -> str:
+    """Bytes as they travel in JSON."""
+    return base64.b64encode(data).decode("ascii")
+
+
+def from_text(text: str) -> bytes:
+    return base64.b64decode(text)
+
+
+class Client:
+    """Who asked. Frames go to a private copy of stdout, one at a time, flushed."""
+
+    def __init__(self, out: BinaryIO, sentinel: str) -> None:
+        self._out = out
+        self._sentinel = sentinel.encode("ascii")
+        self._turn = threading.Lock()
+
+    def emit(self, event: str, **fields: Any) -> None:
+        """Tell the client something now. Raises Ending when it is gone."""
+        try:
+            self._frame(b"event", json.dumps({"event": event, **fields}).encode() + b"\n")
+        except BrokenPipeError:
+            raise Ending("the client is gone") from None
+
+    def answer(self, body: Mapping[str, Any]) -> None:
+        self._frame(b"answer", zlib.compress(json.dumps(body).encode(), 6))
+
+    def _frame(self, kind: bytes, body: bytes) -> None:
+        with self._turn:
+            self._out.write(b"\n%s %s %d\n%s" % (self._sentinel, kind, len(body), body))
+            self._out.flush()
+
+    def _beat(self, stopped: threading.Event) -> None:
+        while not stopped.wait(HEARTBEAT_S):
+            try:
+                self.emit("alive")
+            except Ending:
+                os.kill(os.getpid(), signal.SIGHUP)
+                return
+
+    @contextmanager
+    def heartbeat(self) -> Iterator[None]:
+        """Show the client every second that we are here; end this program when nobody reads any more."""
+        stopped = threading.Event()
+        threading.Thread(target=self._beat, args=(stopped,), daemon=True).start()
+        try:
+            yield
+        finally:
+            stopped.set()
+
+
+class _Signals:
+    """SIGHUP, SIGTERM and SIGINT raise Ending where that is safe, and as soon as it is."""
+
+    def __init__(self) -> None:
+        self.held = 0
+        self.waiting = False
+
+    def handle(self, number: int, frame: object) -> None:
+        if self.held:
+            self.waiting = True
+        else:
+            raise Ending(f"signal {number}")
+
+
+_signals = _Signals()
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Let nothing but SIGKILL end the block: what is begun in it is also finished."""
+    _signals.held += 1
+    try:
+        yield
+    finally:
+        _signals.held -= 1
+    if _signals.waiting and not _signals.held:
+        _signals.waiting = False
+        raise Ending("ended by a signal")
+
+
+def read_request(stream: BinaryIO) -> dict[str, Any]:
+    """Read ``<length> <sha256>\\n`` and a compressed JSON request. A cut one is nothing at all."""
+    header = stream.readline().split()
+    if len(header) != 2:
+        sys.exit("oeactl agent: no request")
+    body = stream.read(int(header[0]))
+    if hashlib.sha256(body).hexdigest() != header[1].decode("ascii"):
+        sys.exit("oeactl agent: the request was cut short")
+    request = json.loads(zlib.decompress(body))
+    assert isinstance(request, dict)
+    return request
+
+
+def _private_output() -> BinaryIO:
+    """Take stdout for ourselves: stray prints go to stderr, children inherit neither it nor stdin."""
+    out = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    return out
+
+
+def _perform(modules: Mapping[str, str], request: dict[str, Any], client: Client) -> dict[str, Any]:
+    name = request.pop("op")
+    try:
+        if name not in modules:
+            raise AgentError("usage", f"this agent knows no operation {name!r}")
+        import_module("." + modules[name], __package__)
+        with client.heartbeat():
+            return {"ok": _operations[name](request, client)}
+    except AgentError as error:
+        fields = ("kind", "what", "where", "hint", "details")
+        return {"error": {field: getattr(error, field) for field in fields}}
+
+
+def serve(modules: Mapping[str, str]) -> int:
+    """Answer the one request on stdin. modules: operation -> the module that registers it.
+
+    A failure nobody foresaw ends with a traceback on stderr and no answer.
+    """
+    os.umask(0o022)
+    request = read_request(sys.stdin.buffer)
+    client = Client(_private_output(), request.pop("sentinel"))
+    for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _signals.handle)
+    try:
+        answer = _perform(modules, request, client)
+        client.answer(answer)
+    except (Ending, BrokenPipeError):
+        return 143
+    return 0
