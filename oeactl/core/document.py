@@ -110,25 +110,32 @@ def _scalar(node: Any, tag: str) -> Any:
         loader.dispose()
 
 
-def merged(base: Node | None, over: Node | None) -> Node | None:
+def merged(base: Node, over: Node) -> Node:
     """Lay ``over`` on ``base``: mappings key by key, everything else replaced; an explicit null replaces."""
-    if base is None or over is None:
-        return over if base is None else base
     if not (isinstance(base.value, dict) and isinstance(over.value, dict)):
         return over
     members = dict(base.value)
     for key, node in over.value.items():
-        members[key] = cast(Node, merged(members.get(key), node))
+        members[key] = merged(members[key], node) if key in members else node
     return Node(value=members, where=over.where)
 
 
-def member(node: Node, *keys: str) -> Node:
-    """The node under ``keys``, or the nearest one above it that is there."""
+def member(node: Node, *keys: str) -> Node | None:
+    """The node under ``keys``, or None."""
     for key in keys:
         if not isinstance(node.value, dict) or key not in node.value:
-            return node
+            return None
         node = node.value[key]
     return node
+
+
+def where(node: Node, *keys: str) -> str:
+    """``file:line`` of the node under ``keys``, or of the nearest one above it that is there."""
+    for depth in range(len(keys), 0, -1):
+        found = member(node, *keys[:depth])
+        if found is not None:
+            return found.where
+    return node.where
 
 
 def nearest(word: str, words: Iterable[str]) -> str | None:
@@ -258,12 +265,12 @@ def _expected(kind: Any, error: msgspec.ValidationError) -> str:
 
 
 def _bounds(meta: msgspec.Meta) -> Iterable[str]:
-    if meta.ge is not None:
-        yield f">= {meta.ge}"
+    if meta.ge is not None and meta.le is not None:
+        yield f"from {meta.ge} to {meta.le}"
+    elif meta.ge is not None or meta.le is not None:
+        yield f">= {meta.ge}" if meta.ge is not None else f"<= {meta.le}"
     if meta.gt is not None:
         yield f"> {meta.gt}"
-    if meta.le is not None:
-        yield f"<= {meta.le}"
     if meta.lt is not None:
         yield f"< {meta.lt}"
     if meta.pattern is not None:

@@ -1,0 +1,180 @@
+"""Which hosts there are, how each is reached, what it serves; and which one is meant.
+
+Owns: the schema of a host and the choice of one. Refuses: reading hosts.yaml (``hosts_file`` does).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+
+from oeactl.core.document import Seconds, nearest
+from oeactl.core.host import Value
+from oeactl.errors import UsageError
+
+LOCAL = "@local"
+Positive = Annotated[int, msgspec.Meta(ge=1)]
+
+
+class EngineSpec(Value, frozen=True, kw_only=True):
+    """python: absolute path of the interpreter that runs the server, on the host; None: its ``python3``.
+
+    root: the folder that holds the package, only where that interpreter would find another copy.
+    """
+
+    kind: Literal["sglang"] = "sglang"
+    python: str | None = None
+    root: str | None = None
+
+
+class ServerSpec(Value, frozen=True, kw_only=True):
+    """How the server is begun and asked. argv comes after the interpreter; url is as seen on the host.
+
+    start, stop, status: argv of the ``commands`` manager (status is optional; exit code 0 means running).
+    gpus: None when not stated. api_key_env: the name of a variable on this machine.
+    """
+
+    manager: Literal["process", "commands"] = "process"
+    url: str = "http://127.0.0.1:30000"
+    gpus: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    cwd: str | None = None
+    env: dict[str, str] = msgspec.field(default_factory=dict)
+    argv: tuple[str, ...] = ()
+    start: tuple[str, ...] = ()
+    stop: tuple[str, ...] = ()
+    status: tuple[str, ...] = ()
+    log: str = ""
+    api_key_env: str | None = None
+    ready_timeout_s: Seconds = msgspec.field(default=1800.0, name="ready_timeout")
+    stop_timeout_s: Seconds = msgspec.field(default=120.0, name="stop_timeout")
+
+    @property
+    def port(self) -> int:
+        """The port of the url."""
+        parts = urlsplit(self.url)
+        return parts.port or (443 if parts.scheme == "https" else 80)
+
+
+class BenchSpec(Value, frozen=True, kw_only=True):
+    """What ``bench`` measures unless told otherwise. Lengths in tokens."""
+
+    concurrency: tuple[Positive, ...] = (1, 4, 8, 16, 32, 64, 128)
+    input_len: Positive = 512
+    output_len: Positive = 256
+    seed: Annotated[int, msgspec.Meta(ge=0)] = 42
+
+
+class Entry(Value, frozen=True, kw_only=True):
+    """The keys of one host in hosts.yaml. None: as OpenSSH resolves it (``ssh -G``)."""
+
+    address: str | None = None
+    port: Annotated[int, msgspec.Meta(ge=1, le=65535)] | None = None
+    user: str | None = None
+    identity_file: str | None = None
+    proxy_jump: str | None = None
+    ssh_config: str | None = None
+    become: Literal["sudo"] | None = None
+    state_dir: str | None = None
+    engine: EngineSpec = EngineSpec()
+    server: ServerSpec | None = None
+    bench: BenchSpec = BenchSpec()
+
+
+class Host(Entry, frozen=True, kw_only=True):
+    """One host, defaults merged in. address is None for ``@local`` alone. server None: file work only."""
+
+    name: str
+
+    @property
+    def is_local(self) -> bool:
+        return self.name == LOCAL
+
+
+class Inventory(Value, frozen=True, kw_only=True):
+    """A whole hosts.yaml. source: what messages call it. local: ``@local``, listed or not."""
+
+    source: str
+    default_host: str | None = None
+    groups: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    hosts: dict[str, Host] = msgspec.field(default_factory=dict)
+    local: Host
+
+
+def empty_inventory(source: str) -> Inventory:
+    """What there is without a hosts.yaml: this machine, for file work."""
+    return Inventory(source=source, local=Host(name=LOCAL))
+
+
+def pick_host(inventory: Inventory, wanted: str | None, preferred: str | None) -> Host:
+    """Choose a host. wanted: ``--host``, a name or an address. preferred: the variable OEACTL_HOST.
+
+    Then default_host, then the only entry. Raises UsageError with the names there are.
+    """
+    name = wanted or preferred or inventory.default_host
+    if not name:
+        if len(inventory.hosts) == 1:
+            return next(iter(inventory.hosts.values()))
+        raise UsageError(
+            "no host is named, and there is no default_host",
+            where=inventory.source,
+            hint=f"--host NAME; {_known(inventory)}",
+        )
+    if name == LOCAL:
+        return inventory.local
+    if name in inventory.hosts:
+        return inventory.hosts[name]
+    same = [host.name for host in inventory.hosts.values() if host.address == name]
+    if len(same) == 1:
+        return inventory.hosts[same[0]]
+    if same:
+        raise UsageError(
+            f"several hosts have the address '{name}'", where=inventory.source, hint=f"--host {same[0]}"
+        )
+    if name in inventory.groups:
+        raise UsageError(
+            f"'{name}' is a group, and one host is worked on at a time",
+            where=inventory.source,
+            hint=f"--host {inventory.groups[name][0]}" if inventory.groups[name] else None,
+        )
+    meant = nearest(name, inventory.hosts)
+    origin = "" if wanted else " (from OEACTL_HOST)" if preferred else " (default_host)"
+    raise UsageError(
+        f"unknown host '{name}'{origin}",
+        where=inventory.source,
+        hint=f"did you mean '{meant}'? {_known(inventory)}" if meant else _known(inventory),
+    )
+
+
+def needs_home(host: Host) -> bool:
+    """Whether a path on the host begins with ``~``, so that its home must be asked before use."""
+    return at_home(host, "/") != host
+
+
+def at_home(host: Host, home: str) -> Host:
+    """The host with ``~`` in its paths and environment values replaced by ``home``, its user's there."""
+
+    def there(text: str | None) -> str | None:
+        return _homed(text, home) if text else text
+
+    server = host.server
+    if server is not None:
+        server = msgspec.structs.replace(
+            server,
+            cwd=there(server.cwd),
+            log=_homed(server.log, home),
+            env={name: _homed(value, home) for name, value in server.env.items()},
+        )
+    engine = msgspec.structs.replace(
+        host.engine, python=there(host.engine.python), root=there(host.engine.root)
+    )
+    return msgspec.structs.replace(host, engine=engine, server=server, state_dir=there(host.state_dir))
+
+
+def _known(inventory: Inventory) -> str:
+    return f"hosts: {', '.join((*inventory.hosts, LOCAL)) if inventory.hosts else LOCAL}"
+
+
+def _homed(text: str, home: str) -> str:
+    return home.rstrip("/") + text[1:] if text.startswith("~/") else text
