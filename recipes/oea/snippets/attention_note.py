@@ -1,0 +1,1 @@
+_oea_note.leave(self.layer_id, forward_batch)

@@ -1,0 +1,153 @@
+class _Oea:
+    """Opportunistic expert activation (arXiv:2511.02237), inserted by oeactl.
+
+    In decode each token votes for its best k0 experts, and the gate then chooses among the elected ones
+    alone: tokens share what the batch reads anyway. Everything else is the engine's.
+    """
+
+    def __init__(self):
+        self.proven = set()  # kinds of proof that this process has left
+        self.skipped = {}  # why a batch of decode was left alone -> router calls
+        self.compiled = False  # torch.compile traced the branch, and nothing may be written meanwhile
+
+    def route(self, logits, bias, config, *, layer=None, non_padded=None, per_token=None):
+        """The gate's inputs of one layer, shrunk to the batch's menu; untouched outside decode."""
+        from sglang.srt.layers.radix_attention import _oea_note
+
+        mode, why = _oea_note.take(layer)
+        watched = not torch.compiler.is_compiling()
+        if watched and self.compiled:
+            self.prove("compiled")
+        shared = getattr(config, "num_fused_shared_experts", 0) or getattr(config, "num_shared_topk_slots", 0)
+        if OEACTL.k0 >= config.top_k - shared:
+            return logits, bias
+        if not OEACTL.min_tokens <= logits.shape[0] <= OEACTL.max_tokens or not (mode or why):
+            return logits, bias
+        scoring = getattr(config, "scoring_func", "softmax")
+        if config.use_grouped_topk and bias is not None:
+            scoring = "sigmoid"
+        why = why or self.unfit(config, scoring, per_token)
+        if why:
+            if watched:
+                self.skip(why, layer)
+            return logits, bias
+        if watched:
+            self.taken(mode, layer, logits)
+        else:
+            self.compiled = True
+        if bias is None and config.torch_native and not config.use_grouped_topk:
+            # The native gate scores in float32 and breaks ties of zero row by row; a bias puts them in order.
+            logits = logits.float()
+            bias = logits.new_zeros(logits.shape[1])
+        return self.elect(logits, bias, scoring, non_padded)
+
+    @staticmethod
+    def unfit(config, scoring, per_token):
+        """Why shrinking the menu would not give this gate's own choice, or None."""
+        if config.use_grouped_topk and config.num_expert_group > config.topk_group:
+            return "the choice is limited to groups"
+        if scoring == "softmax" and not config.renormalize:
+            return "softmax weights are not renormalized"
+        if scoring not in ("softmax", "sigmoid", "sqrtsoftplus") or config.custom_routing_function:
+            return "the model routes by a rule of its own"
+        if per_token is not None:
+            return "the correction bias differs from token to token"
+        if not getattr(config, "allow_routed_experts_capture", True):
+            return "a draft model decodes"
+        return None
+
+    @staticmethod
+    def elect(logits, bias, scoring, non_padded):
+        """The routing rule: everyone's best k0 by the engine's score form the menu, the rest sinks.
+
+        logits (tokens, experts); bias (experts,) or None; non_padded: the count of real rows, a tensor on
+        the device, or None (rows of padding are alike and then add k0 experts at most). Static shapes and
+        no look at the data: five aten ops, with a bias seven, an eighth if its dtype differs, four more
+        for the count, one more on bfloat16 logits of a GPU, whose gates score in float32. An expert off
+        the menu weighs exactly 0; its depth grows with its index, so that all rows short of menu fill up
+        with the same ones.
+        """
+        scores = logits if logits.device.type == "cpu" else logits.float()
+        if scoring == "softmax":
+            scores = scores.softmax(dim=-1)
+        elif scoring == "sigmoid":
+            scores = scores.sigmoid()
+        else:
+            scores = torch.nn.functional.softplus(scores).sqrt()
+        votes = torch.topk(scores if bias is None else scores + bias, OEACTL.k0, dim=-1, sorted=False)[1]
+        if non_padded is not None:
+            rows = torch.arange(votes.shape[0], device=votes.device)
+            votes = torch.where((rows < non_padded)[:, None], votes, votes[:1])
+        ceiling = torch.arange(
+            -8192, -8192 - 128 * logits.shape[1], -128, dtype=logits.dtype, device=logits.device
+        )
+        ceiling.index_fill_(0, votes.flatten(), float("inf"))
+        logits = torch.minimum(logits, ceiling)
+        return logits, None if bias is None else torch.minimum(bias, ceiling.to(bias.dtype))
+
+    def skip(self, why, layer):
+        """Count a batch of decode that stays as it is; say so the first time."""
+        import logging
+
+        if why not in self.skipped:
+            logging.getLogger(__name__).warning("OEA is off where %s (layer %s)", why, layer)
+        self.skipped[why] = self.skipped.get(why, 0) + 1
+
+    def taken(self, mode, layer, logits):
+        """Leave proof of the branch: captured into a CUDA graph, or run as it stands (not in a rehearsal)."""
+        if logits.is_cuda and torch.cuda.is_current_stream_capturing():
+            self.prove("capture", mode, layer, logits.shape[0])
+        elif "eager" not in self.proven and not self.rehearsing():
+            self.prove("eager", mode, layer, logits.shape[0])
+
+    @staticmethod
+    def rehearsing():
+        """Whether a runner warms up for a capture: such a batch is not traffic."""
+        import sys
+
+        runners = ("runner_utils.capture_mode", "cuda_graph_runner")
+        found = (sys.modules.get(f"sglang.srt.model_executor.{name}") for name in runners)
+        return any(getattr(module, "is_capture_mode", False) for module in found)
+
+    def prove(self, kind, mode=None, layer=None, rows=None):
+        """Write one small file a process and kind, once; the engine never notices a failure."""
+        if kind in self.proven:
+            return
+        self.proven.add(kind)
+        import hashlib, json, logging, os, pathlib
+
+        try:
+            if os.environ.get("OEACTL_PROOF") == "0":
+                return
+            file = pathlib.Path(__file__).resolve()
+            home = "/var/lib" if os.geteuid() == 0 else "~/.local/state"
+            root = hashlib.sha256(str(file.parents[4]).encode()).hexdigest()[:16]
+            place = os.environ.get("OEACTL_PROOF_DIR") or f"{home}/oeactl/{root}/proof"
+            place = pathlib.Path(place).expanduser()
+            place.mkdir(parents=True, exist_ok=True)
+            stat = pathlib.Path("/proc/self/stat").read_text()
+            proof = {
+                "kind": kind,
+                "recipe": OEACTL.recipe,
+                "digest": OEACTL.digest,
+                "parameters": {
+                    "k0": OEACTL.k0,
+                    "min_tokens": OEACTL.min_tokens,
+                    "max_tokens": OEACTL.max_tokens,
+                },
+                "file": str(file),
+                "pid": os.getpid(),
+                "start_ticks": int(stat.rpartition(")")[2].split()[19]),
+                "mode": mode,
+                "layer": layer,
+                "rows": rows,
+            }
+            draft = place / f".{kind}-{os.getpid()}"
+            draft.write_text(json.dumps(proof))
+            draft.replace(place / f"{kind}-{os.getpid()}.json")
+        except Exception as error:
+            logging.getLogger(__name__).warning("OEA left no proof of kind %s: %s", kind, error)
+
+
+_oea = _Oea()
+_oea.prove("loaded")
