@@ -1,0 +1,265 @@
+"""What every command shares: its common options, its project and host, its output, its end.
+
+A command is a function; the first parameter is the call, the others are its own options::
+
+    @command("oeactl restart --host 10.1.230.174 --yes")
+    def restart(call: Call, host: HostOption = None, yes: YesOption = False) -> int | None:
+        \"\"\"Restart the server and wait until it answers.\"\"\"
+        from oeactl.flows.restart import restart as run     # heavy imports inside
+
+        outcome = run(site(call.host(host), progress=call.progress, prompt=call.prompt(yes)))
+        call.emit(outcome, lambda: f"ready after {outcome.seconds:.0f} s")
+
+``--project``, ``--json``, ``-v`` and ``--debug`` come by themselves. The function returns an exit code, or
+None for 0; errors are raised, and reported in one place (``ending.py``). ``call.emit`` takes the value that
+``--json`` prints and a function that makes what a person reads: text, or anything rich can print.
+
+Owns: this frame. Refuses: to know any command.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
+
+import typer
+
+from oeactl.cli.ending import print_document
+from oeactl.errors import OeactlError, UsageError
+
+if TYPE_CHECKING:
+    from oeactl.core.inventory import Host
+    from oeactl.edges.config import Project
+    from oeactl.edges.terminal import LiveProgress, PlainProgress, TerminalPrompt
+
+HOST_VARIABLE = "OEACTL_HOST"
+
+F = TypeVar("F", bound=Callable[..., "int | None"])
+
+
+def _hosts_like(incomplete: str) -> list[str]:
+    return [name for name in _host_names() if name.startswith(incomplete)]
+
+
+def _host_names() -> list[str]:
+    from oeactl.core.inventory import LOCAL
+    from oeactl.edges.config import load_project
+
+    try:
+        return [*load_project(Path.cwd()).inventory.hosts, LOCAL]
+    except OeactlError:
+        return [LOCAL]
+
+
+def _recipes_like(incomplete: str) -> list[str]:
+    from oeactl.edges.config import find_root, recipe_ids
+
+    try:
+        root = find_root(Path.cwd())
+    except OeactlError:
+        root = None
+    return [recipe for recipe in recipe_ids(root) if recipe.startswith(incomplete)]
+
+
+HostOption = Annotated[
+    str | None,
+    typer.Option(
+        "--host",
+        metavar="NAME",
+        help="A name or address in hosts.yaml, or @local. Else OEACTL_HOST, default_host, the only entry.",
+        autocompletion=_hosts_like,
+    ),
+]
+RecipeOption = Annotated[
+    str, typer.Option("--recipe", metavar="ID", help="Which recipe.", autocompletion=_recipes_like)
+]
+AnyRecipeOption = Annotated[
+    str | None, typer.Option("--recipe", metavar="ID", help="Only this recipe.", autocompletion=_recipes_like)
+]
+RecipeArgument = Annotated[
+    str | None, typer.Argument(metavar="ID", help="One recipe.", autocompletion=_recipes_like)
+]
+HostArgument = Annotated[
+    str | None, typer.Argument(metavar="NAME", help="One host.", autocompletion=_hosts_like)
+]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+_ProjectOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--project", metavar="FOLDER", help="The folder with hosts.yaml, if not this one or one above."
+    ),
+]
+_JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout, nothing else.")]
+_VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Say more on the way.")]
+_DebugOption = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+_COMMON: dict[str, tuple[Any, Any]] = {
+    "project": (_ProjectOption, None),
+    "json": (_JsonOption, False),
+    "verbose": (_VerboseOption, False),
+    "debug": (_DebugOption, False),
+}
+
+
+class Call:
+    """One call of a command: where it works, how it talks."""
+
+    def __init__(self, *, project: Path | None, json: bool, verbose: bool, debug: bool) -> None:
+        self.json = json
+        self.verbose = verbose
+        self.debug = debug
+        self.document: Any = {}
+        self._folder = project
+        self._projectless = False
+
+    @cached_property
+    def project(self) -> Project:
+        """The project: its root folder and inventory. Raises UsageError where there is none."""
+        from oeactl.edges.config import find_root, load_project, projectless
+
+        if self._projectless and self._folder is None:
+            try:
+                find_root(Path.cwd())
+            except UsageError:
+                return projectless(Path.cwd())
+        return load_project(Path.cwd(), self._folder)
+
+    @property
+    def root(self) -> Path | None:
+        """The project's folder, or None where there is none: for commands that name no host."""
+        from oeactl.edges.config import find_root
+
+        try:
+            return find_root(Path.cwd(), self._folder)
+        except UsageError:
+            if self._folder is not None:
+                raise
+            return None
+
+    def host(self, wanted: str | None) -> Host:
+        """The host that ``--host``, OEACTL_HOST or the default means. ``@local`` needs no hosts.yaml."""
+        from oeactl.core.inventory import LOCAL, pick_host
+
+        preferred = os.environ.get(HOST_VARIABLE)
+        self._projectless = (wanted or preferred) == LOCAL
+        return pick_host(self.project.inventory, wanted, preferred)
+
+    @cached_property
+    def progress(self) -> PlainProgress | LiveProgress:
+        """What a person watches, on stderr; almost nothing with ``--json``."""
+        from oeactl.edges.terminal import LiveProgress, PlainProgress, QuietProgress, is_terminal
+
+        if self.json:
+            return QuietProgress(sys.stderr)
+        kind = LiveProgress if is_terminal(sys.stderr) and os.environ.get("TERM") != "dumb" else PlainProgress
+        return kind(sys.stderr, verbose=self.verbose)
+
+    def prompt(self, yes: bool) -> TerminalPrompt:
+        """Who is asked before something is stopped or restarted."""
+        from oeactl.edges.terminal import TerminalPrompt
+
+        answers = None if self.json else sys.stdin
+        return TerminalPrompt(yes=yes, answers=answers, stream=sys.stderr, pause=self.progress.pause)
+
+    def emit(self, value: Any, text: Callable[[], Any]) -> None:
+        """Give the result: ``value`` at the end with ``--json``; else what ``text()`` makes of it, now."""
+        self.close()
+        if self.json:
+            self.document = value
+            return
+        made = text()
+        if not isinstance(made, str):
+            from oeactl.edges.terminal import console
+
+            screen = console(sys.stdout)
+            with screen.capture() as captured:
+                screen.print(made)
+            made = "\n".join(line.rstrip() for line in captured.get().splitlines())
+        self.line(made)
+
+    def line(self, text: str) -> None:
+        """Print a line of output as it comes (a followed log); not with ``--json``."""
+        print(text, flush=True)  # noqa: T201 - stdout is this module's
+
+    def close(self) -> None:
+        """End what is on the screen."""
+        if "progress" in self.__dict__:
+            self.progress.close()
+
+
+def command(*examples: str, name: str | None = None) -> Callable[[F], F]:
+    """Mark a function as a command. examples: command lines for its ``--help``. name: if not its own."""
+
+    def mark(function: F) -> F:
+        function.__dict__["oeactl_examples"] = examples
+        function.__dict__["oeactl_name"] = name or function.__name__
+        return function
+
+    return mark
+
+
+def group(about: str, *functions: Callable[..., int | None]) -> typer.Typer:
+    """Several commands under one name: ``results list``, ``results show``."""
+    app = typer.Typer(help=about, add_completion=False, rich_markup_mode=None)
+    app.callback()(lambda: None)
+    for function in functions:
+        _register(app, function, function.__dict__["oeactl_name"])
+    return app
+
+
+def typer_of(target: Any, name: str) -> typer.Typer:
+    """The typer application of a command function or group."""
+    if isinstance(target, typer.Typer):
+        return target
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    _register(app, target, name)
+    return app
+
+
+def _register(app: typer.Typer, function: Callable[..., int | None], name: str) -> None:
+    examples = function.__dict__["oeactl_examples"]
+    epilog = "\n".join(
+        ["\b", "Examples:" if len(examples) > 1 else "Example:", *(f"  {e}" for e in examples)]
+    )
+    app.command(name, help=inspect.getdoc(function), epilog=epilog)(_callback(function))
+
+
+def _callback(function: Callable[..., int | None]) -> Callable[..., int]:
+    """The function as typer calls it: common options added, the call made of them."""
+    hints = get_type_hints(function, include_extras=True)
+    _, *own = inspect.signature(function).parameters.values()
+    parameters = [parameter.replace(annotation=hints[parameter.name]) for parameter in own]
+    for name, (annotation, default) in _COMMON.items():
+        parameters.append(
+            inspect.Parameter(
+                name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=annotation
+            )
+        )
+
+    def run(**values: Any) -> int:
+        call = Call(**{name: values.pop(name) for name in _COMMON})
+        if call.verbose or call.debug:
+            _log(call.debug)
+        try:
+            code = function(call, **values) or 0
+        finally:
+            call.close()
+        if call.json:
+            print_document(call.document)
+        return code
+
+    run.__dict__["__signature__"] = inspect.Signature(parameters)
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
+
+
+def _log(debug: bool) -> None:
+    import logging
+
+    logging.basicConfig(stream=sys.stderr, format="%(name)s: %(message)s", level=logging.WARNING)
+    logging.getLogger("oeactl").setLevel(logging.DEBUG if debug else logging.INFO)

@@ -1,0 +1,188 @@
+"""The person at the terminal: progress on stderr, questions, and the streams they share.
+
+Owns: the ports Progress and Prompt, for a terminal, for a pipe, and for ``--json``. Refuses: stdout, which is
+for results. A watcher who goes away (a closed pipe) never fails the work that was watched.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, TextIO
+
+from oeactl.errors import UsageError
+
+PLAIN_INTERVAL_S = 10.0
+
+
+def is_terminal(stream: TextIO) -> bool:
+    try:
+        return stream.isatty()
+    except ValueError:  # closed
+        return False
+
+
+def wants_colour(stream: TextIO, environ: Mapping[str, str] = os.environ) -> bool:
+    """A terminal that shows colours, and nobody who asked for none (https://no-color.org)."""
+    return is_terminal(stream) and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
+
+
+def console(stream: TextIO) -> Any:
+    """A rich console on ``stream``; in a pipe as wide as it needs, without colours.
+
+    A closed pipe raises BrokenPipeError, as everywhere (rich by itself would exit).
+    """
+    from rich.console import Console
+
+    wide = None if is_terminal(stream) else 400
+    made: Any = Console(file=stream, width=wide, highlight=False, no_color=not wants_colour(stream))
+    made.on_broken_pipe = _reraise
+    return made
+
+
+def _reraise() -> None:
+    raise BrokenPipeError
+
+
+class PlainProgress:
+    """A line a step; within a step a line at most every ten seconds (every one when verbose)."""
+
+    def __init__(
+        self, stream: TextIO, *, verbose: bool = False, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._stream = stream
+        self._clock = clock
+        self._interval = 0.0 if verbose else PLAIN_INTERVAL_S
+        self._said_at = clock()
+        self._said = ""
+
+    def step(self, text: str) -> None:
+        self._say(text)
+
+    def update(self, text: str, *, done: float | None = None, total: float | None = None) -> None:
+        shown = text + share(done, total)
+        if shown != self._said and self._clock() - self._said_at >= self._interval:
+            self._say(f"  {shown}")
+            self._said = shown
+
+    def note(self, text: str) -> None:
+        self._say(f"  {text}")
+
+    def warn(self, text: str) -> None:
+        self._say(f"warning: {text}")
+
+    def pause(self) -> None:
+        """Nothing is on the screen that a question would disturb."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _say(self, text: str) -> None:
+        self._said_at = self._clock()
+        with suppress(OSError, ValueError):
+            print(text, file=self._stream, flush=True)
+
+
+class QuietProgress(PlainProgress):
+    """For ``--json``: warnings only."""
+
+    def step(self, text: str) -> None: ...
+
+    def update(self, text: str, *, done: float | None = None, total: float | None = None) -> None: ...
+
+    def note(self, text: str) -> None: ...
+
+
+class LiveProgress:
+    """On a terminal: one live line for the step under way, above it a line for each that ended."""
+
+    def __init__(
+        self, stream: TextIO, *, verbose: bool = False, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._console = console(stream)
+        self._verbose = verbose
+        self._clock = clock
+        self._status: Any = None
+        self._step: str | None = None
+        self._since = clock()
+
+    def step(self, text: str) -> None:
+        self.close()
+        self._step, self._since = text, self._clock()
+        self._show(text)
+
+    def update(self, text: str, *, done: float | None = None, total: float | None = None) -> None:
+        shown = text + share(done, total)
+        if self._verbose:
+            self._line(f"  {shown}", "dim")
+        self._show(f"{self._step}: {shown}" if self._step else shown)
+
+    def note(self, text: str) -> None:
+        self._line(f"  {text}", "")
+
+    def warn(self, text: str) -> None:
+        self._line(f"warning: {text}", "yellow")
+
+    def pause(self) -> None:
+        """Clear the live line; the next update brings it back."""
+        if self._status is not None:
+            self._guard(self._status.stop)
+            self._status = None
+
+    def close(self) -> None:
+        """End the step under way with its duration."""
+        self.pause()
+        if self._step is not None:
+            self._line(f"{self._step} ({self._clock() - self._since:.1f} s)", "dim")
+            self._step = None
+
+    def _show(self, text: str) -> None:
+        from rich.text import Text
+
+        if self._status is None:
+            self._status = self._console.status(Text(text))
+            self._guard(self._status.start)
+        else:
+            self._guard(lambda: self._status.update(Text(text)))
+
+    def _line(self, text: str, style: str) -> None:
+        self._guard(lambda: self._console.print(text, style=style, markup=False, highlight=False))
+
+    def _guard(self, write: Callable[[], object]) -> None:
+        with suppress(OSError, ValueError):
+            write()
+
+
+def share(done: float | None, total: float | None) -> str:
+    """``12 of 64``, or a percentage where the total is a hundred, or nothing."""
+    if done is None:
+        return ""
+    if total is None:
+        return f" {done:g}"
+    return f" {done:.0f} %" if total == 100 else f" {done:g} of {total:g}"
+
+
+class TerminalPrompt:
+    """Asks on a terminal. Elsewhere ``--yes`` has answered, or nobody can."""
+
+    def __init__(
+        self, *, yes: bool, answers: TextIO | None, stream: TextIO, pause: Callable[[], None]
+    ) -> None:
+        self._yes = yes
+        self._answers = answers
+        self._stream = stream
+        self._pause = pause
+
+    def confirm(self, question: str) -> bool:
+        if self._yes:
+            return True
+        if self._answers is None or not is_terminal(self._answers) or not is_terminal(self._stream):
+            raise UsageError(
+                f"'{question}' needs an answer, and nobody is at a terminal here",
+                hint="the same command with --yes",
+            )
+        self._pause()
+        print(f"{question} [y/N] ", end="", file=self._stream, flush=True)
+        return self._answers.readline().strip().lower() in ("y", "yes")

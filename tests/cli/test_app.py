@@ -1,0 +1,247 @@
+"""One document, one message, one exit code: how every call ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from oeactl.cli import app, common
+from oeactl.cli.common import Call, command
+from oeactl.errors import Locked, Refused
+
+REPO = Path(__file__).parents[2]
+HOSTS = "default_host: a\ngroups: {lab: [a]}\nhosts:\n  a: {address: 10.0.0.1, user: root}\n  b: {}\n"
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "hosts.yaml").write_text(HOSTS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OEACTL_HOST", raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command ``hosts`` ends as its argument says."""
+
+    @command("oeactl hosts locked")
+    def hosts(call: Call, name: common.HostArgument = None) -> int | None:
+        """List the hosts of hosts.yaml, or show one."""
+        call.emit({"never": "seen"} if name else {"value": 1}, lambda: "text")
+        match name:
+            case "locked":
+                raise Locked("locked", where="h", hint="wait", details=("since noon", "by me"))
+            case "refused":
+                raise Refused("refused.")
+            case "bug":
+                raise KeyError("x")
+            case "interrupted":
+                raise KeyboardInterrupt
+            case "code":
+                return 7
+        return None
+
+    monkeypatch.setattr(import_module("oeactl.cli.hosts"), "hosts", hosts)
+
+
+def test_the_table_says_what_each_command_says_of_itself() -> None:
+    for name, (module, about) in app.COMMANDS.items():
+        target = getattr(import_module(f"oeactl.cli.{module}"), name)
+        text = target.info.help if hasattr(target, "info") else target.__doc__
+        assert text.splitlines()[0] == about, name
+
+
+def test_help_lists_every_command_and_imports_none() -> None:
+    code = (
+        "import sys; from oeactl.cli.app import main; code = main(['--help']);"
+        "heavy = {'rich', 'fabric', 'paramiko', 'libcst', 'msgspec', 'yaml', 'logging', 'oeactl.core'};"
+        "print(sorted(heavy & set(sys.modules)), file=sys.stderr); sys.exit(code)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == "[]\n"
+    for name, (_, about) in app.COMMANDS.items():
+        assert name in done.stdout
+        assert about.split()[0] in done.stdout
+
+
+def test_no_words_mean_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.main([]) == 0
+    assert "Usage: oeactl" in capsys.readouterr().out
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("oeactl 0.")
+
+
+def test_every_command_shows_an_example_and_the_common_options(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in every_command():
+        assert app.main([*words, "--help"]) == 0
+        shown = capsys.readouterr().out
+        assert f"oeactl {' '.join(words)}" in shown.partition("Example")[2], words
+        for option in ("--json", "--verbose", "--debug", "--project"):
+            assert option in shown
+
+
+def every_command() -> list[list[str]]:
+    found = []
+    root = app.application()
+    for name in app.COMMANDS:
+        target = root.get_command(None, name)
+        inner = getattr(target, "commands", None)
+        found.extend([[name, sub] for sub in inner] if inner else [[name]])
+    return found
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["hsots"], "error: unknown command 'hsots'; did you mean 'hosts'?\n"),
+        (["zzz"], "error: unknown command 'zzz'; oeactl --help\n"),
+        (["hosts", "--nope"], "oeactl hosts --help\n"),
+        (["--nope"], "; oeactl --help\n"),
+        (["hosts", "a", "b"], "oeactl hosts --help\n"),
+        (["hosts", "c"], "error: unknown host 'c'; hosts.yaml; hosts: a, b, @local\n"),
+        (["hosts", "--project", "nowhere"], "error: no such project folder; nowhere; "),
+    ],
+)
+def test_wrong_words_are_usage(
+    project: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str
+) -> None:
+    assert app.main(words) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert message in err
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+
+
+def test_wrong_words_with_json_are_one_document(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["hsots", "--json"], ["hosts", "--nope", "--json"], ["hosts", "c", "--json"]):
+        assert app.main(words) == 2
+        out, err = capsys.readouterr()
+        assert json.loads(out)["error"]["exit_code"] == 2
+        assert err == ""
+
+
+@pytest.mark.usefixtures("fails")
+@pytest.mark.parametrize(
+    ("words", "code", "err"),
+    [
+        (["locked"], 5, "since noon\nby me\nerror: locked; h; wait\n"),
+        (["refused"], 3, "error: refused\n"),
+        (["interrupted"], 130, "error: interrupted\n"),
+        (["code"], 7, ""),
+        ([], 0, ""),
+    ],
+)
+def test_an_error_is_its_class(
+    capsys: pytest.CaptureFixture[str], words: list[str], code: int, err: str
+) -> None:
+    assert app.main(["hosts", *words]) == code
+    captured = capsys.readouterr()
+    assert captured.err == err
+    assert captured.out == "text\n"
+
+
+@pytest.mark.usefixtures("fails")
+def test_json_is_the_value_or_the_error_never_both(capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.main(["hosts", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"value": 1}
+    assert app.main(["hosts", "locked", "--json"]) == 5
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert json.loads(out) == {
+        "error": {
+            "kind": "Locked",
+            "exit_code": 5,
+            "what": "locked",
+            "where": "h",
+            "hint": "wait",
+            "details": ["since noon", "by me"],
+        }
+    }
+
+
+@pytest.mark.usefixtures("fails")
+def test_a_bug_is_one_line_and_debug_its_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.main(["hosts", "bug"]) == 1
+    err = capsys.readouterr().err
+    assert err.startswith("error: a bug of oeactl: KeyError: 'x'; oeactl/cli/common.py:")
+    assert err.endswith("the same with --debug shows the traceback\n")
+    assert err.count("\n") == 1
+    assert app.main(["hosts", "bug", "--debug"]) == 1
+    assert "Traceback (most recent call last)" in capsys.readouterr().err
+
+
+def test_hosts_shows_what_a_command_would_take(
+    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert app.main(["hosts"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:2] for line in lines[2:]] == [["→", "a"], ["b", "b"]]
+    assert "root@10.0.0.1" in lines[2]
+    monkeypatch.setenv("OEACTL_HOST", "b")
+    assert app.main(["hosts", "--json"]) == 0
+    value = json.loads(capsys.readouterr().out)
+    assert value["chosen"] == "b"
+    assert [host["name"] for host in value["hosts"]] == ["a", "b"]
+
+
+def test_hosts_shows_one_whole(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.main(["hosts", "10.0.0.1"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("a\n  address: 10.0.0.1\n  user: root\n")
+    assert "  bench:\n    concurrency: 1 4 8 16 32 64 128\n" in shown
+
+
+def test_no_hosts_file_is_usage_unless_this_machine_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert app.main(["hosts"]) == 2
+    assert f"no hosts.yaml here or in any folder above; {tmp_path}; " in capsys.readouterr().err
+    assert app.main(["hosts", "@local"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["hosts"], 141),
+        (["hosts", "--json"], 141),
+        (["--help"], 141),
+        (["hosts", "nobody", "--json"], 2),
+    ],
+)
+def test_a_broken_pipe_is_quiet(words: list[str], code: int) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-m", "oeactl", *words], stdout=writer, stderr=subprocess.PIPE, cwd=REPO, check=False
+    )
+    os.close(writer)
+    assert done.stderr == b""
+    assert done.returncode == code
+
+
+def test_a_shell_is_told_what_fits(project: Path) -> None:
+    def complete(line: str) -> list[str]:
+        done = subprocess.run(
+            [sys.executable, "-m", "oeactl"],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=project,
+            env={**os.environ, "_OEACTL_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": line},
+        )
+        return done.stdout.split()
+
+    assert any("hosts" in word for word in complete("oeactl ho"))
+    assert any('"@local"' in word for word in complete("oeactl hosts "))
