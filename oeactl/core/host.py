@@ -246,10 +246,14 @@ class Process(Value, frozen=True, kw_only=True):
 
 
 class ServerState(Value, frozen=True, kw_only=True):
-    """What runs. recorded: the leader we started, None if none or gone. listener: whoever holds the port."""
+    """What runs. recorded: the leader we started, None if none or gone. listener: whoever holds the port.
+
+    foreign: the listener is none of ours.
+    """
 
     recorded: Process | None
     listener: Process | None
+    foreign: bool = False
     workers: tuple[Process, ...] = ()
     started_at: float | None = None
     healthy: bool | None = None

@@ -1,0 +1,140 @@
+"""A server that is a detached process of its host, begun, watched and ended by the agent.
+
+Owns: ports.Server over an Agent. Refuses: to end a server that oeactl did not start, unless
+``foreign`` says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from oeactl.core.host import Launch, Process, ProofFile, ServerState
+from oeactl.core.redact import redact_text
+from oeactl.edges.answers import answer_of
+from oeactl.errors import UsageError
+from oeactl.ports import Agent, Failed, Progress, Ready
+
+STATE_S = 60.0
+START_S = 150.0  # old connections on the port are waited out
+
+
+class ProcessServer:
+    """ports.Server by the agent's own process. root: the folder above the engine's package.
+
+    url and log as seen on the host. kind: which request proves that it generates. api_key: its value, sent
+    as a header only. foreign: ``stop`` may end a listener that oeactl did not start (the flow has asked).
+    """
+
+    def __init__(
+        self,
+        agent: Agent,
+        *,
+        root: str,
+        state_dir: str | None = None,
+        url: str,
+        log: str,
+        kind: str = "sglang",
+        ready_timeout_s: float = 1800.0,
+        stop_timeout_s: float = 120.0,
+        api_key: str | None = None,
+        foreign: bool = False,
+    ) -> None:
+        self._agent = agent
+        self._place: dict[str, Any] = {
+            "root": root,
+            "state_dir": state_dir,
+            "url": url,
+            "log": log,
+            "api_key": api_key,
+        }
+        self._kind = kind
+        self._ready_timeout_s = ready_timeout_s
+        self._stop_timeout_s = stop_timeout_s
+        self.foreign = foreign
+
+    def state(self, *, health: bool = True) -> ServerState:
+        """What runs. ``health``: also ask /health, which makes the engine generate a token."""
+        answer = self._agent.ask("server.state", timeout_s=STATE_S, health=health, **self._place)
+        return msgspec.convert(answer, ServerState)
+
+    def start(self, launch: Launch) -> Process:
+        answer = self._agent.ask(
+            "server.start", timeout_s=START_S, launch=msgspec.to_builtins(launch), **self._place
+        )
+        return msgspec.convert(answer, Process)
+
+    def await_ready(self, process: Process, launch: Launch, progress: Progress) -> Ready | Failed:
+        return self._await_ready(process, progress)
+
+    def _await_ready(self, process: Process, progress: Progress, **more: Any) -> Ready | Failed:
+        answer = answer_of(
+            self._agent,
+            "server.await_ready",
+            _teller(progress),
+            process=msgspec.to_builtins(process),
+            kind=self._kind,
+            deadline_s=self._ready_timeout_s,
+            **self._place,
+            **more,
+        )
+        if "ready" in answer:
+            return msgspec.convert(answer["ready"], Ready)
+        failed = msgspec.convert(answer["failed"], Failed)
+        return msgspec.structs.replace(
+            failed,
+            first_error=redact_text(failed.first_error) if failed.first_error else None,
+            tail=tuple(map(redact_text, failed.tail)),
+        )
+
+    def stop(self, progress: Progress) -> None:
+        self._stop(progress)
+
+    def _stop(self, progress: Progress, **more: Any) -> None:
+        answer = answer_of(
+            self._agent,
+            "server.stop",
+            _teller(progress),
+            deadline_s=self._stop_timeout_s,
+            foreign=self.foreign,
+            **self._place,
+            **more,
+        )
+        if not answer["ended"]:
+            progress.note("no server was running")
+        for note in answer["notes"]:
+            progress.warn(note)
+
+    def log_lines(self, count: int) -> tuple[str, ...]:
+        lines = self._agent.ask("server.log", log=self._log(), count=count)
+        return tuple(map(redact_text, lines))
+
+    @contextmanager
+    def follow_log(self, count: int) -> Iterator[Iterator[str]]:
+        with self._agent.watch("server.follow", log=self._log(), count=count) as events:
+            yield (redact_text(line) for event in events for line in event.get("lines", ()))
+
+    def proofs(self) -> tuple[ProofFile, ...]:
+        answer = self._agent.ask("server.proofs", **self._place)
+        return msgspec.convert(answer["proofs"], tuple[ProofFile, ...])
+
+    def _log(self) -> str:
+        if not self._place["log"]:
+            raise UsageError("no log is named", where=self._agent.name, hint="add server.log to hosts.yaml")
+        return str(self._place["log"])
+
+
+def _teller(progress: Progress) -> Callable[[Mapping[str, Any]], None]:
+    """Events of a watched operation as a person's progress."""
+
+    def told(event: Mapping[str, Any]) -> None:
+        if event["event"] == "note":
+            progress.note(event["text"])
+        else:
+            text = redact_text(event["text"])
+            progress.update(text, done=event.get("done"), total=event.get("total"))
+
+    return told
