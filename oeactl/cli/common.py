@@ -174,11 +174,13 @@ class Call:
             return
         made = text()
         if not isinstance(made, str):
+            from rich.text import Text
+
             from oeactl.edges.terminal import console
 
             screen = console(sys.stdout)
             with screen.capture() as captured:
-                screen.print(made)
+                screen.print(made, soft_wrap=isinstance(made, Text))
             made = "\n".join(line.rstrip() for line in captured.get().splitlines())
         self.line(made)
 

@@ -23,11 +23,11 @@ def hosts(call: Call, name: HostArgument = None) -> None:
 
     from oeactl.core.inventory import pick_host
     from oeactl.errors import UsageError
-    from oeactl.render.listing import host_lines, hosts_table
+    from oeactl.render.listing import host_document, host_lines, hosts_table
 
     if name is not None:
         host = call.host(name)
-        call.emit(host, lambda: host_lines(host))
+        call.emit(host_document(host), lambda: host_lines(host))
         return
     inventory = call.project.inventory
     try:
@@ -35,6 +35,10 @@ def hosts(call: Call, name: HostArgument = None) -> None:
     except UsageError:
         chosen = None
     call.emit(
-        {"chosen": chosen, "groups": inventory.groups, "hosts": list(inventory.hosts.values())},
+        {
+            "chosen": chosen,
+            "groups": inventory.groups,
+            "hosts": list(map(host_document, inventory.hosts.values())),
+        },
         lambda: hosts_table(inventory, chosen),
     )

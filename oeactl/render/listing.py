@@ -9,7 +9,10 @@ import shlex
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
+
 from oeactl.core.inventory import Host, Inventory
+from oeactl.core.redact import redact
 
 
 def hosts_table(inventory: Inventory, chosen: str | None) -> Any:
@@ -49,9 +52,17 @@ def _table(*columns: str) -> Any:
     return table
 
 
+def host_document(host: Host) -> dict[str, Any]:
+    """One host as plain data, the secrets of its commands and environment hidden."""
+    plain: dict[str, Any] = msgspec.to_builtins(host)
+    if host.server is not None:
+        for key in ("env", "argv", "start", "stop", "status"):
+            plain["server"][key] = redact(plain["server"][key])
+    return plain
+
+
 def host_lines(host: Host) -> str:
     """One host whole, a line a key; keys that say nothing are left out."""
-    import msgspec
 
     def lines(value: Any, indent: str) -> Iterator[str]:
         for key, part in value.items():
@@ -63,5 +74,5 @@ def host_lines(host: Host) -> str:
             elif part not in (None, "", (), {}):
                 yield f"{indent}{key}: {f'{part:g} s' if isinstance(part, float) else part}"
 
-    plain = msgspec.to_builtins(host)
+    plain = host_document(host)
     return "\n".join([plain.pop("name"), *lines(plain, "  ")])

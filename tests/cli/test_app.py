@@ -202,6 +202,18 @@ def test_hosts_shows_one_whole(project: Path, capsys: pytest.CaptureFixture[str]
     assert "  bench:\n    concurrency: 1 4 8 16 32 64 128\n" in shown
 
 
+def test_hosts_hides_secrets(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "hosts.yaml").write_text(
+        "hosts: {a: {engine: {python: /p}, server: {argv: [-m, x, --api-key, SENTINEL], log: /l,"
+        " env: {HF_TOKEN: SENTINEL, A: b}, api_key_env: MY_KEY}}}"
+    )
+    for words in (["hosts"], ["hosts", "a"], ["hosts", "--json"], ["hosts", "a", "--json"]):
+        assert app.main(words) == 0
+        assert "SENTINEL" not in (shown := capsys.readouterr().out)
+        if "a" in words:
+            assert "MY_KEY" in shown, "the name of a variable is none"
+
+
 def test_no_hosts_file_is_usage_unless_this_machine_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

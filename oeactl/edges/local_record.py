@@ -1,0 +1,95 @@
+"""Which hosts this user has patched from this machine, so that ``revert`` can name the others.
+
+Owns: one small JSON file under the XDG state folder. Refuses: to be believed about a host (its journal is
+what counts), to fail a command (a damaged or unwritable file is as good as none), to contact anyone.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import msgspec
+
+from oeactl.core.host import Value
+
+
+class Patched(Value, frozen=True, kw_only=True):
+    """A recipe put on a host. address: None on ``@local``. project: the folder with its hosts.yaml."""
+
+    host: str
+    address: str | None
+    project: str
+    recipe: str
+    digest: str
+    at: str
+
+
+class LocalRecord:
+    """The record at ``path``."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def patched(self) -> tuple[Patched, ...]:
+        """What is on record, oldest first."""
+        try:
+            return msgspec.json.decode(self._path.read_bytes(), type=tuple[Patched, ...])
+        except (OSError, msgspec.DecodeError):
+            return ()
+
+    def add(self, patched: Patched) -> None:
+        """Note a patch, in place of an earlier one of the same recipe on the same host."""
+        self._change(lambda entry: not _same(entry, patched), patched)
+
+    def remove(self, *, host: str, project: str, recipe: str | None = None) -> None:
+        """Forget a recipe on a host, or all of them."""
+
+        def stays(entry: Patched) -> bool:
+            there = entry.host == host and entry.project == project
+            return not (there and recipe in (None, entry.recipe))
+
+        self._change(stays)
+
+    def others(self, *, host: str, project: str) -> tuple[Patched, ...]:
+        """What is on record for every host but this one."""
+        return tuple(
+            entry for entry in self.patched() if not (entry.host == host and entry.project == project)
+        )
+
+    def _change(self, stays: Callable[[Patched], bool], *new: Patched) -> None:
+        with suppress(OSError), self._locked():
+            entries = (*filter(stays, self.patched()), *new)
+            handle, temporary = tempfile.mkstemp(dir=self._path.parent, prefix=self._path.name)
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(msgspec.json.format(msgspec.json.encode(entries), indent=2) + b"\n")
+                    file.flush()
+                    os.fsync(file.fileno())
+                Path(temporary).replace(self._path)
+            except OSError:
+                Path(temporary).unlink(missing_ok=True)
+                raise
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Two commands at once each keep the other's line."""
+        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with self._path.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+
+def _same(entry: Patched, other: Patched) -> bool:
+    return (entry.host, entry.project, entry.recipe) == (other.host, other.project, other.recipe)
+
+
+def local_record(environ: Mapping[str, str] = os.environ) -> LocalRecord:
+    """This user's record: ``$XDG_STATE_HOME/oeactl/patched.json``, by default under ``~/.local/state``."""
+    state = environ.get("XDG_STATE_HOME", "")
+    folder = Path(state) if state.startswith("/") else Path.home() / ".local" / "state"
+    return LocalRecord(folder / "oeactl" / "patched.json")
