@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from oeactl.core.host import (
     Launch,
@@ -21,6 +21,8 @@ from oeactl.core.host import (
     Value,
     Written,
 )
+from oeactl.core.load import Measurement, PerRequest, Point
+from oeactl.core.run import Analysis, DriverRecord, Listing, Plan, PointRecord, RawFile, Run, Trial
 
 
 class Completed(Value, frozen=True, kw_only=True):
@@ -107,17 +109,23 @@ class Ready(Value, frozen=True, kw_only=True):
 
 
 class Failed(Value, frozen=True, kw_only=True):
-    """It does not. why: one line. first_error: the first error in the log. tail: its last lines."""
+    """It does not. why: one line. first_error: the first error in the log. tail: its last lines.
+
+    hint: the remedy where the kind of error has one.
+    """
 
     why: str
     first_error: str | None = None
+    hint: str | None = None
     tail: tuple[str, ...] = ()
 
 
 class Server(Protocol):
     """One server on one host, by whatever manages it."""
 
-    def state(self) -> ServerState: ...
+    def state(self, *, health: bool = True) -> ServerState:
+        """What runs now. health: also ask it whether it is well, which makes the engine generate a token."""
+        ...
 
     def start(self, launch: Launch) -> Process:
         """Begin it detached. Raises Refused when the port is taken, naming by whom."""
@@ -148,6 +156,75 @@ class Engine(Protocol):
     ) -> tuple[Reply, ...]: ...
 
     def flush_cache(self) -> bool: ...
+
+
+class PointRequest(Value, frozen=True, kw_only=True):
+    """One burst of a level: its warm-up, which is thrown away, or the measured one.
+
+    url, model, tokenizer: as seen where the driver runs. deadline_s: when it is ended and counts as failed.
+    """
+
+    phase: Literal["warm-up", "measured"]
+    point: Point
+    url: str
+    model: str
+    tokenizer: str
+    deadline_s: float
+
+    @property
+    def requests(self) -> int:
+        return self.point.requests if self.phase == "measured" else self.point.warmup_requests
+
+    @property
+    def seed(self) -> int:
+        return self.point.seed if self.phase == "measured" else self.point.warmup_seed
+
+
+class PointMeasured(Value, frozen=True, kw_only=True):
+    """What a driver brings back. failure: one line, when there is no measurement; tail: its last lines then.
+
+    argv: the driver's own, without interpreter and secrets.
+    """
+
+    argv: tuple[str, ...]
+    measurement: Measurement | None = None
+    requests: PerRequest | None = None
+    failure: str | None = None
+    tail: tuple[str, ...] = ()
+
+
+class Driver(Protocol):
+    """Whatever sends the load. A load that fails is a value; only a driver that cannot be used raises."""
+
+    def describe(self) -> DriverRecord:
+        """Say what it is. Raises UsageError where it is not there or lacks an option that is needed."""
+        ...
+
+    def run(self, request: PointRequest, progress: Progress) -> PointMeasured:
+        """Send one burst, a closed loop. KeyboardInterrupt ends it on the host too."""
+        ...
+
+
+class Store(Protocol):
+    """Where runs are kept. What is written once is never rewritten."""
+
+    def begin(self, plan: Plan) -> str:
+        """Keep the plan before anything is measured; the run's place, for people."""
+        ...
+
+    def begin_trial(self, trial: Trial) -> None: ...
+
+    def save_raw(self, run_id: str, data: bytes) -> RawFile: ...
+
+    def save_point(self, trial: Trial, point: PointRecord) -> None: ...
+
+    def save_trial(self, trial: Trial) -> str: ...
+
+    def save_analysis(self, analysis: Analysis) -> None: ...
+
+    def list(self) -> Listing: ...
+
+    def load(self, name: str) -> Run: ...
 
 
 class Clock(Protocol):

@@ -1,0 +1,331 @@
+"""Whether a measured level may be believed: every check of the load notes, as pass, fail or not measured.
+
+Owns: the gates and their thresholds. Only a fail voids a point; what nobody could see is *not measured* and
+says so. Refuses: to average, compare or repair a measurement.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from oeactl.core.host import Process, ServerState, Value
+from oeactl.core.load import Measurement, PerRequest, Point
+
+Outcome = Literal["pass", "fail", "not_measured"]
+
+#: Mean streams in flight over those asked for. Ten requests of one length a stream, out of step with one
+#: another, end in a ramp-down of half a request's time: 10 / 10.5 = 0.95 is the least an ideal client shows.
+ACHIEVED_CONCURRENCY = 0.9
+#: Below this many requests a stream the ramp-down alone (w / (w + 0.5)) may fall under 0.9: not judged.
+_WAVES_TO_JUDGE = 5
+#: Prompt tokens found in the cache. Random ids over a real vocabulary (150,000) repeat a first token, and so
+#: a whole prompt, in about requests / 300,000 of the cases: 1.7 % at concurrency 512.
+CACHED_PROMPT_SHARE = 0.02
+_RETOKENIZED_SHARE = 0.1
+_FIGURES_AGREE = 1e-6
+
+
+class Gate(Value, frozen=True, kw_only=True):
+    """One check. reason: why it failed or is not measured, or what a pass rests on. warning: say it."""
+
+    name: str
+    outcome: Outcome
+    reason: str = ""
+    warning: bool = False
+
+
+class Target(Value, frozen=True, kw_only=True):
+    """A file that recipes change. expected_sha256: the journal's, None where no recipe is on it.
+
+    before: when the trial began; after: when the point, or the trial, ended.
+    """
+
+    module: str
+    path: str
+    expected_sha256: str | None
+    before_sha256: str
+    after_sha256: str
+
+
+class Activation(Value, frozen=True, kw_only=True):
+    """Whether one recipe on disk was seen to run in every worker of this start. kinds: eager, capture, ..."""
+
+    recipe: str
+    digest: str
+    outcome: Outcome
+    reason: str
+    kinds: tuple[str, ...] = ()
+
+
+class Evidence(Value, frozen=True, kw_only=True):
+    """All that is known about one level once it ended.
+
+    failure: why the driver has no measurement. flushed: None where the engine has no such request.
+    token_after: a token was generated after the level; None when that was not tried. gpus: cards on the host.
+    """
+
+    point: Point
+    before: ServerState
+    after: ServerState
+    measurement: Measurement | None = None
+    requests: PerRequest | None = None
+    failure: str | None = None
+    flushed: bool | None = None
+    token_after: bool | None = None
+    token_problem: str = ""
+    targets: tuple[Target, ...] = ()
+    activations: tuple[Activation, ...] = ()
+    gpus: int = 0
+
+
+def judge(evidence: Evidence) -> tuple[Gate, ...]:
+    """Run every gate, always all of them and in one order."""
+    return (
+        _completed(evidence),
+        _errors(evidence),
+        _output_lengths(evidence),
+        _input_lengths(evidence),
+        _ttft(evidence),
+        _concurrency(evidence),
+        _cached_prompt(evidence),
+        _retokenized(evidence),
+        _figures(evidence),
+        _flush(evidence),
+        _same_server(evidence),
+        _alive(evidence),
+        _source(evidence),
+        _activation(evidence),
+        _not_seen("answers", "random-id prompts: what is answered to them is not judged"),
+        _gpu("gpu_throttling", evidence),
+        _gpu("gpu_foreign", evidence),
+        _not_seen("client", "this client does not report whether it kept up"),
+    )
+
+
+def failures(gates: tuple[Gate, ...]) -> tuple[str, ...]:
+    """Why the point is void, one line a failed gate; empty when it is valid."""
+    return tuple(f"{gate.name}: {gate.reason}" for gate in gates if gate.outcome == "fail")
+
+
+def warnings(gates: tuple[Gate, ...]) -> tuple[str, ...]:
+    """What did not void the point and should still be read."""
+    return tuple(f"{gate.name}: {gate.reason}" for gate in gates if gate.warning and gate.outcome != "fail")
+
+
+def _passed(name: str, reason: str = "", *, warning: bool = False) -> Gate:
+    return Gate(name=name, outcome="pass", reason=reason, warning=warning)
+
+
+def _failed(name: str, reason: str) -> Gate:
+    return Gate(name=name, outcome="fail", reason=reason)
+
+
+def _not_seen(name: str, reason: str, *, warning: bool = False) -> Gate:
+    return Gate(name=name, outcome="not_measured", reason=reason, warning=warning)
+
+
+def _nothing(name: str) -> Gate:
+    return _not_seen(name, "there is no measurement")
+
+
+def _completed(evidence: Evidence) -> Gate:
+    name, measured, planned = "completed", evidence.measurement, evidence.point.requests
+    if measured is None:
+        return _failed(name, evidence.failure or "the driver returned no measurement")
+    if measured.completed == measured.requested == planned and measured.failed == 0:
+        return _passed(name, f"{planned} of {planned}")
+    return _failed(name, f"{measured.completed} of {planned} planned requests completed")
+
+
+def _errors(evidence: Evidence) -> Gate:
+    name, rows = "errors", evidence.requests
+    if rows is None:
+        return _nothing(name)
+    texts = [text.strip() for text in rows.errors if text.strip()]
+    if not texts:
+        return _passed(name)
+    return _failed(
+        name, f"{len(texts)} of {len(rows.errors)} requests carry an error, first: {_line(texts[0])}"
+    )
+
+
+def _output_lengths(evidence: Evidence) -> Gate:
+    name, asked = "output_lengths", evidence.point.output_len
+    if evidence.requests is None:
+        return _nothing(name)
+    return _lengths(name, evidence.requests.output_lens, asked, "returned", "counted by the server")
+
+
+def _input_lengths(evidence: Evidence) -> Gate:
+    name, asked = "input_lengths", evidence.point.input_len
+    if evidence.requests is None:
+        return _nothing(name)
+    return _lengths(name, evidence.requests.input_lens, asked, "were sent", "as sent, in token ids")
+
+
+def _lengths(name: str, lengths: tuple[int, ...], asked: int, verb: str, counted: str) -> Gate:
+    wrong = [length for length in lengths if length != asked]
+    if not wrong:
+        return _passed(name, counted)
+    return _failed(name, f"{len(wrong)} of {len(lengths)} requests {verb} {wrong[0]} tokens, not {asked}")
+
+
+def _ttft(evidence: Evidence) -> Gate:
+    name, rows = "ttft", evidence.requests
+    if rows is None:
+        return _nothing(name)
+    never = sum(1 for seconds in rows.ttfts_s if not seconds > 0)
+    if never:
+        return _failed(name, f"{never} of {len(rows.ttfts_s)} requests never showed a first token")
+    return _passed(name)
+
+
+def _concurrency(evidence: Evidence) -> Gate:
+    name, point = "concurrency", evidence.point
+    measured = evidence.measurement
+    if measured is None:
+        return _nothing(name)
+    if measured.achieved_concurrency is None:
+        return _not_seen(name, "this client does not report how many were in flight")
+    seen = f"{measured.achieved_concurrency:.2f} in flight on average, {point.concurrency} asked"
+    if point.requests < _WAVES_TO_JUDGE * point.concurrency:
+        return _not_seen(
+            name, f"{seen}; too few requests a stream to tell a slow client from the ramp-down", warning=True
+        )
+    if measured.achieved_concurrency < ACHIEVED_CONCURRENCY * point.concurrency:
+        return _failed(name, seen)
+    return _passed(name, seen)
+
+
+def _cached_prompt(evidence: Evidence) -> Gate:
+    name, measured = "cached_prompt", evidence.measurement
+    if measured is None:
+        return _nothing(name)
+    if measured.cached_input_tokens is None:
+        return _not_seen(name, "this release's client does not report cached prompt tokens")
+    share = measured.cached_input_tokens / max(1, measured.input_tokens)
+    seen = f"{share:.1%} of the prompt tokens came from the cache"
+    if share > CACHED_PROMPT_SHARE:
+        return _failed(name, f"{seen}, at most {CACHED_PROMPT_SHARE:.0%} is taken")
+    return _passed(name, seen)
+
+
+def _retokenized(evidence: Evidence) -> Gate:
+    name, measured = "retokenized", evidence.measurement
+    if measured is None:
+        return _nothing(name)
+    if measured.output_tokens_retokenized is None:
+        return _not_seen(name, "this client does not count the returned text again")
+    if measured.output_tokens_retokenized == 0:
+        return _failed(name, f"no text came back for {measured.output_tokens} tokens")
+    if not measured.output_tokens:
+        return _failed(name, "text came back and no tokens were counted")
+    off = measured.output_tokens_retokenized / measured.output_tokens - 1
+    seen = f"the returned text tokenizes to {off:+.0%} of the tokens counted"
+    return _passed(name, seen, warning=abs(off) > _RETOKENIZED_SHARE)
+
+
+def _figures(evidence: Evidence) -> Gate:
+    name, measured, rows = "figures", evidence.measurement, evidence.requests
+    if measured is None:
+        return _nothing(name)
+    if not measured.duration_s > 0:
+        return _failed(name, f"the level took {measured.duration_s} s")
+    rate = measured.output_tokens / measured.duration_s
+    if abs(measured.output_tokens_per_s - rate) > _FIGURES_AGREE * max(rate, 1.0):
+        return _failed(
+            name,
+            f"{measured.output_tokens} tokens in {measured.duration_s:.3f} s are not "
+            f"{measured.output_tokens_per_s:.3f} tok/s",
+        )
+    if rows is not None and sum(rows.output_lens) != measured.output_tokens:
+        return _failed(
+            name, f"requests add up to {sum(rows.output_lens)} tokens, not {measured.output_tokens}"
+        )
+    return _passed(name)
+
+
+def _flush(evidence: Evidence) -> Gate:
+    name = "flush"
+    if evidence.flushed is None:
+        return _not_seen(name, "the prefix cache was not asked to flush")
+    if evidence.flushed:
+        return _passed(name, "confirmed between warm-up and measurement")
+    return _failed(name, "the server did not confirm that its prefix cache was flushed after the warm-up")
+
+
+def _same_server(evidence: Evidence) -> Gate:
+    name = "same_server"
+    before, after = leader(evidence.before), leader(evidence.after)
+    if before is None and after is None:
+        return _not_seen(name, "no process of this server could be seen")
+    if before is None or after is None or identity(before) != identity(after):
+        return _failed(
+            name, f"the server was {_called(before)} before the level and {_called(after)} after it"
+        )
+    gone = {identity(worker) for worker in evidence.before.workers}
+    gone -= {identity(worker) for worker in evidence.after.workers}
+    if gone:
+        return _failed(name, f"{len(gone)} of its workers are no longer the ones it had before the level")
+    return _passed(name, _called(after))
+
+
+def _alive(evidence: Evidence) -> Gate:
+    name = "alive_after"
+    if evidence.token_after is None:
+        return _not_seen(name, evidence.token_problem or "no token was asked for after the level")
+    if evidence.token_after:
+        return _passed(name)
+    return _failed(name, f"no token could be generated afterwards: {evidence.token_problem or 'no answer'}")
+
+
+def _source(evidence: Evidence) -> Gate:
+    name = "source"
+    if not evidence.targets:
+        return _not_seen(name, "no file of the engine was looked at")
+    for target in evidence.targets:
+        if target.expected_sha256 is not None and target.after_sha256 != target.expected_sha256:
+            return _failed(name, f"{target.path} is not what the host's journal says")
+        if target.before_sha256 != target.after_sha256:
+            return _failed(name, f"{target.path} changed while the level ran")
+    return _passed(name, f"{len(evidence.targets)} files as recorded")
+
+
+def _activation(evidence: Evidence) -> Gate:
+    name, seen = "activation", evidence.activations
+    if not seen:
+        return _passed(name, "no recipe on disk that would have to prove itself")
+    for wanted in ("fail", "not_measured"):
+        for recipe in seen:
+            if recipe.outcome == wanted:
+                return Gate(
+                    name=name,
+                    outcome=recipe.outcome,
+                    reason=f"{recipe.recipe}: {recipe.reason}",
+                    warning=wanted == "not_measured",
+                )
+    return _passed(name, "; ".join(f"{recipe.recipe}: {recipe.reason}" for recipe in seen))
+
+
+def _gpu(name: str, evidence: Evidence) -> Gate:
+    return _not_seen(name, "GPU telemetry is not taken yet" if evidence.gpus else "no GPU on this host")
+
+
+def leader(state: ServerState) -> Process | None:
+    """The process that stands for the server: the one we started, else whoever holds the port."""
+    return state.recorded or state.listener
+
+
+def identity(process: Process) -> tuple[int, int, str]:
+    """What no other process shares: pid, start time, boot."""
+    return (process.pid, process.start_ticks, process.boot_id)
+
+
+def _called(process: Process | None) -> str:
+    return f"pid {process.pid}" if process else "gone"
+
+
+def _line(text: str) -> str:
+    """The last line of an error, which names it; short enough for a table's footnote."""
+    last = text.splitlines()[-1].strip()
+    return last if len(last) <= 160 else f"{last[:157]}..."

@@ -1,0 +1,183 @@
+"""What is asked of a server under load, and what came back: levels, sweeps, measurements.
+
+Owns: the defaults of a sweep, the text form of ``--concurrency``, the seeds. Refuses: to send anything, and
+to judge (gates.py). Lengths are tokens a request; a level is a closed loop of ``concurrency`` in flight.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+import msgspec
+
+from oeactl.core.host import Value
+from oeactl.errors import UsageError
+
+CONCURRENCIES = (1, 4, 8, 16, 32, 64, 128)
+INPUT_LEN = 512
+OUTPUT_LEN = 256
+SEED = 42
+
+_REQUESTS_PER_STREAM = 10
+_REQUESTS_AT_LEAST = 16
+_WARMUP_PER_STREAM = 2
+_NUMBER = re.compile(r"[0-9]{1,9}")
+_RANGE = re.compile(r"[0-9]+\.\.[0-9]+.*")
+
+Positive = Annotated[int, msgspec.Meta(ge=1)]
+Count = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class Point(Value, frozen=True, kw_only=True):
+    """One load level. The two seeds name prompts that no other level of the sweep shares."""
+
+    concurrency: Positive
+    input_len: Positive
+    output_len: Positive
+    requests: Positive
+    warmup_requests: Positive
+    seed: Count
+    warmup_seed: Count
+
+
+class Sweep(Value, frozen=True, kw_only=True):
+    """Levels in the order in which they are measured; the order is a choice, so it is recorded.
+
+    seed: what all the points' seeds were drawn from. dataset: how the client makes its prompts.
+    """
+
+    points: tuple[Point, ...]
+    seed: Count
+    dataset: Literal["random-ids"] = "random-ids"
+
+
+class Distribution(Value, frozen=True, kw_only=True):
+    """Milliseconds over requests (for itl: over gaps). A percentile the client does not report is None."""
+
+    mean: float
+    median: float
+    std: float
+    p99: float
+    p90: float | None = None
+    p95: float | None = None
+
+
+class Measurement(Value, frozen=True, kw_only=True):
+    """What one measured level came to, by the driver's own account; None is not measured, never 0.
+
+    Tokens are the server's count, except input_tokens with a driver that only knows what it sent.
+    output_tokens_per_s: output tokens of completed requests over duration_s. achieved_concurrency: the
+    mean number in flight over duration_s. tpot_ms is None where the level has one token a request.
+    """
+
+    requested: int
+    completed: int
+    failed: int
+    input_tokens: int
+    output_tokens: int
+    output_tokens_retokenized: int | None
+    cached_input_tokens: int | None
+    duration_s: float
+    requests_per_s: float
+    input_tokens_per_s: float
+    output_tokens_per_s: float
+    achieved_concurrency: float | None
+    accept_length: float | None
+    e2e_ms: Distribution
+    ttft_ms: Distribution
+    tpot_ms: Distribution | None
+    itl_ms: Distribution | None
+
+
+class PerRequest(Value, frozen=True, kw_only=True):
+    """Raw rows of one level, all of one length, in the order sent. Times in seconds.
+
+    errors: empty text where there was none. itls_s: one tuple a request. None: the driver cannot tell.
+    """
+
+    input_lens: tuple[int, ...]
+    output_lens: tuple[int, ...]
+    ttfts_s: tuple[float, ...]
+    itls_s: tuple[tuple[float, ...], ...]
+    errors: tuple[str, ...]
+    generated_texts: tuple[str, ...]
+    cached_tokens: tuple[int, ...] | None = None
+
+
+def parse_concurrency(text: str) -> tuple[int, ...]:
+    """Read ``64,128,256``: distinct positive integers in the order wanted. Raises UsageError."""
+    levels: list[int] = []
+    for piece in (part.strip() for part in text.split(",")):
+        if _RANGE.fullmatch(piece):
+            raise _bad_levels(f"'{piece}' is a range, which --concurrency does not take yet")
+        if not _NUMBER.fullmatch(piece):
+            raise _bad_levels(f"'{piece}' is not a level of concurrency" if piece else "an empty level")
+        level = int(piece)
+        if level == 0:
+            raise _bad_levels("a concurrency of 0 sends nothing")
+        if level in levels:
+            raise _bad_levels(f"level {level} is given twice")
+        levels.append(level)
+    return tuple(levels)
+
+
+def make_point(
+    concurrency: int, *, input_len: int, output_len: int, seed: int, requests: int | None = None
+) -> Point:
+    """Describe one level: 10 requests a stream (at least 16) after a warm-up of 2 a stream.
+
+    The seeds depend on the level and not on its neighbours, so the same level of two runs with the same
+    seed has the same prompts. Raises UsageError where the load could not reach ``concurrency``.
+    """
+    if concurrency < 1 or input_len < 1 or output_len < 1:
+        raise UsageError("concurrency, input and output length must each be at least 1")
+    wanted = max(_REQUESTS_AT_LEAST, _REQUESTS_PER_STREAM * concurrency) if requests is None else requests
+    if wanted < concurrency:
+        raise UsageError(
+            f"{wanted} requests cannot keep {concurrency} in flight",
+            hint=f"give at least {_REQUESTS_PER_STREAM * concurrency} requests at this level",
+        )
+    shape = f"{seed} {concurrency} {input_len} {output_len}"
+    return Point(
+        concurrency=concurrency,
+        input_len=input_len,
+        output_len=output_len,
+        requests=wanted,
+        warmup_requests=_WARMUP_PER_STREAM * concurrency,
+        seed=_draw(f"measured {shape}"),
+        warmup_seed=_draw(f"warm-up {shape}"),
+    )
+
+
+def make_sweep(
+    concurrencies: Sequence[int] = CONCURRENCIES,
+    *,
+    input_len: int = INPUT_LEN,
+    output_len: int = OUTPUT_LEN,
+    seed: int = SEED,
+    requests: int | None = None,
+) -> Sweep:
+    """Make the levels of one sweep, in the order given. Raises UsageError."""
+    if not concurrencies:
+        raise _bad_levels("no level is given")
+    return Sweep(
+        points=tuple(
+            make_point(level, input_len=input_len, output_len=output_len, seed=seed, requests=requests)
+            for level in concurrencies
+        ),
+        seed=seed,
+    )
+
+
+def _draw(text: str) -> int:
+    """A seed from a name: 31 bits, which every client's generator takes."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") >> 1
+
+
+def _bad_levels(what: str) -> UsageError:
+    return UsageError(
+        what, where="--concurrency", hint="levels are positive integers: --concurrency 64,128,256"
+    )

@@ -1,0 +1,151 @@
+"""How results are written, read back and summed up.
+
+Owns: strict JSON (sorted keys, aware UTC, no NaN, no Infinity), the version rule (an older one is lifted on
+reading, a newer one refused), run names, and what of an environment may be kept. Refuses: files.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+import msgspec
+
+from oeactl.core.host import Value
+from oeactl.core.load import Point
+from oeactl.core.redact import is_secret_name, redact_text
+from oeactl.core.run import (
+    SCHEMA_VERSION,
+    Analysis,
+    ArmAtLevel,
+    LevelSummary,
+    Plan,
+    PointRecord,
+    Trial,
+)
+
+Document = TypeVar("Document", Plan, Trial, PointRecord, Analysis)
+Record = TypeVar("Record", bound=Value)
+
+_KINDS: dict[str, type] = {"plan": Plan, "trial": Trial, "analysis": Analysis}
+_LABEL = re.compile(r"[^a-z0-9]+")
+#: Of the server's environment only what bears on speed and names no secret is kept.
+_ENVIRONMENT = re.compile(
+    r"(NCCL|CUDA|SGLANG|SGL|TORCH|TORCHINDUCTOR|TRITON|FLASHINFER|OMP|MKL|KMP|UCX|NVIDIA|HSA|HIP|ROCM|VLLM)_"
+    r"[A-Z0-9_]+|TORCHDYNAMO_DISABLE|HF_HUB_OFFLINE|ENGINE_STUBS|OEACTL_PROOF"
+)
+
+
+def run_id(at: float, label: str, token: str) -> str:
+    """Name a run ``<UTC>Z-<label>-<token>``. at: unix seconds; token: 8 hex digits drawn by the caller."""
+    return f"{moment(at):%Y%m%dT%H%M%S}Z-{clean_label(label)}-{token}"
+
+
+def clean_label(label: str) -> str:
+    """Reduce a label to what a folder's name may hold; 'run' when nothing is left."""
+    return _LABEL.sub("-", label.lower()).strip("-")[:40].strip("-") or "run"
+
+
+def moment(seconds: float) -> datetime:
+    """An aware UTC time, to the millisecond, from unix seconds."""
+    return datetime.fromtimestamp(round(seconds, 3), UTC)
+
+
+def allowed_environment(env: dict[str, str]) -> dict[str, str]:
+    """Keep of an environment the names that bear on speed; whatever looks like a secret never."""
+    return {
+        name: redact_text(value)
+        for name, value in sorted(env.items())
+        if _ENVIRONMENT.fullmatch(name) and not is_secret_name(name)
+    }
+
+
+def finite(value: Any) -> Any:
+    """The same JSON value with NaN and Infinity, which a server's answer may hold, as their names."""
+    if isinstance(value, dict):
+        return {str(key): finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
+
+
+def record(kind: type[Record], value: Value) -> Record:
+    """Copy the fields that ``kind`` keeps out of a value of the wire, so that the wire may grow alone."""
+    return kind(**{field.name: getattr(value, field.name) for field in msgspec.structs.fields(kind)})
+
+
+def dump(value: Value) -> bytes:
+    """Write strict JSON: sorted keys, two spaces, a final newline. Raises ValueError for NaN or Infinity."""
+    text = json.dumps(
+        msgspec.to_builtins(value), sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False
+    )
+    return f"{text}\n".encode()
+
+
+def parse(data: bytes, kind: type[Document]) -> Document:
+    """Read one record back. Raises ValueError, in one line, for all but a whole record of this schema."""
+    try:
+        head = msgspec.json.decode(data, type=dict[str, Any])
+    except (msgspec.MsgspecError, UnicodeDecodeError) as problem:
+        raise ValueError(f"not whole JSON: {problem}") from problem
+    if kind in _KINDS.values():
+        _check_version(head, kind)
+    try:
+        return msgspec.convert(head, kind, strict=True)
+    except msgspec.ValidationError as problem:
+        raise ValueError(f"not a {kind.__name__.lower()} of schema {SCHEMA_VERSION}: {problem}") from problem
+
+
+def _check_version(head: dict[str, Any], kind: type) -> None:
+    found, version = head.get("kind"), head.get("schema_version")
+    if found not in _KINDS or _KINDS[found] is not kind:
+        raise ValueError(f"not a {kind.__name__.lower()}: its kind is {found!r}")
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise ValueError(f"schema_version {version!r} is none")
+    if version > SCHEMA_VERSION:
+        raise ValueError(f"schema_version {version} is newer than this oeactl, which reads {SCHEMA_VERSION}")
+
+
+def analyse(plan: Plan, trials: tuple[Trial, ...], at: float) -> Analysis:
+    """Summarise valid points by level and arm, in the plan's order. Draws no conclusion."""
+    return Analysis(
+        run_id=plan.run_id,
+        made_at=moment(at),
+        levels=tuple(
+            LevelSummary(
+                concurrency=point.concurrency,
+                input_len=point.input_len,
+                output_len=point.output_len,
+                arms=tuple(_arm_at(point, arm.name, trials) for arm in plan.arms),
+            )
+            for point in plan.sweep.points
+        ),
+    )
+
+
+def _arm_at(point: Point, arm: str, trials: tuple[Trial, ...]) -> ArmAtLevel:
+    here = [p for trial in trials if trial.arm == arm for p in trial.points if same_level(p.point, point)]
+    valid = [p for p in here if p.valid and p.measurement is not None]
+    rates = [p.measurement.output_tokens_per_s for p in valid if p.measurement is not None]
+    per_gpu = [p.output_tokens_per_s_per_gpu for p in valid if p.output_tokens_per_s_per_gpu is not None]
+    return ArmAtLevel(
+        arm=arm,
+        trials=len(here),
+        valid=len(valid),
+        output_tokens_per_s=sum(rates) / len(rates) if rates else None,
+        output_tokens_per_s_per_gpu=sum(per_gpu) / len(per_gpu) if per_gpu else None,
+    )
+
+
+def same_level(one: Point, other: Point) -> bool:
+    """Whether two points ask for the same load, whatever their prompts and number of requests."""
+    return (one.concurrency, one.input_len, one.output_len) == (
+        other.concurrency,
+        other.input_len,
+        other.output_len,
+    )

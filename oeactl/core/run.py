@@ -1,0 +1,276 @@
+"""Results, schema version 1: a run is a plan of trials, and what came out of them.
+
+Owns: the typed records of ``plan.json``, ``trials/NNN-X.json`` and ``analysis.json``; names have units, times
+are aware. Refuses: to read or write (results.py does), and an unknown key.
+
+A ``bench`` is a run of one attached trial; an ``ab``, ``aa`` or ``scan`` is one of many fresh ones.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from oeactl.core.gates import Activation, Gate, Target
+from oeactl.core.host import Value
+from oeactl.core.load import Measurement, Point, Sweep
+
+SCHEMA_VERSION = 1
+
+Moment = Annotated[datetime, msgspec.Meta(tz=True)]
+Kind = Literal["plan", "trial", "analysis"]
+Outcome = Literal["completed", "interrupted", "server_lost", "failed", "unfinished"]
+
+
+class AppliedRecipe(Value, frozen=True, kw_only=True):
+    """One applied recipe. digest: the plan's, as the proofs carry it. args, env: added to the launch."""
+
+    recipe: str
+    revision: int
+    parameters: dict[str, Any]
+    digest: str
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class Arm(Value, frozen=True, kw_only=True):
+    """A build that trials measure: the recipes stacked on the pristine engine, bottom first."""
+
+    name: str
+    recipes: tuple[AppliedRecipe, ...] = ()
+
+
+class PlannedTrial(Value, frozen=True, kw_only=True):
+    """name: ``001-A``. start: on a fresh restart, or attached to what was running."""
+
+    name: str
+    arm: str
+    order: int
+    start: Literal["fresh", "attached"]
+    pair: int | None = None
+    block: int | None = None
+
+
+class Plan(Value, frozen=True, kw_only=True):
+    """Everything that is fixed before the first trial."""
+
+    kind: Literal["plan"] = "plan"
+    schema_version: int = SCHEMA_VERSION
+    run_id: str
+    what: Literal["bench", "ab", "aa", "scan"]
+    label: str
+    created_at: Moment
+    oeactl_version: str
+    host: str
+    driver: str
+    sweep: Sweep
+    arms: tuple[Arm, ...]
+    trials: tuple[PlannedTrial, ...]
+
+
+class HostRecord(Value, frozen=True, kw_only=True):
+    """The machine. gpus: rows of nvidia-smi as they came, empty without it; no field is made up."""
+
+    name: str
+    hostname: str
+    kernel: str
+    cpus: int
+    memory_bytes: int
+    boot_id: str
+    gpus: tuple[dict[str, str], ...] = ()
+
+
+class EngineRecord(Value, frozen=True, kw_only=True):
+    """The engine's copy on the host. git_dirty_sha256: of its uncommitted difference, None without one."""
+
+    package: str
+    root: str
+    version: str | None
+    python_version: str
+    editable: bool
+    git_commit: str | None
+    git_dirty_sha256: str | None
+
+
+class ProofRecord(Value, frozen=True, kw_only=True):
+    """One proof file of a worker, as it was read when the trial ended."""
+
+    kind: Literal["loaded", "eager", "capture", "compiled"]
+    recipe: str
+    digest: str
+    file: str
+    pid: int
+    start_ticks: int
+    mode: str | None
+    layer: int | None
+    rows: int | None
+
+
+class ModelRecord(Value, frozen=True, kw_only=True):
+    """What is served, as the server says. config_sha256: of its config.json's canonical form."""
+
+    path: str | None = None
+    served_name: str | None = None
+    revision: str | None = None
+    quantization: str | None = None
+    architectures: tuple[str, ...] = ()
+    config_sha256: str | None = None
+
+
+class ServerRecord(Value, frozen=True, kw_only=True):
+    """The server that was measured. args: its own account of them, secrets removed.
+
+    environment: of what hosts.yaml gives it, the allow-listed names. gpus: how many it uses; None unknown.
+    """
+
+    url: str
+    pid: int | None
+    start_ticks: int | None
+    started_at: Moment | None
+    args: dict[str, Any]
+    environment: dict[str, str]
+    gpus: int | None
+
+
+class DriverRecord(Value, frozen=True, kw_only=True):
+    """Who sent the load and what its figures rest on.
+
+    version: of the package it comes in. flags: those of ours that this release of it knows.
+    duration_includes: what the driver's clock covers besides first send to last token.
+    """
+
+    name: str
+    program: str
+    version: str | None = None
+    flags: tuple[str, ...] = ()
+    tokens_from: str = "server"
+    duration_includes: str = ""
+
+
+class WarmUp(Value, frozen=True, kw_only=True):
+    """Requests sent before the measured ones and thrown away, then the flush of the prefix cache."""
+
+    requests: int
+    completed: int
+    duration_s: float
+    output_tokens_per_s: float
+    flushed: bool
+    flush_attempts: int
+
+
+class RawFile(Value, frozen=True, kw_only=True):
+    """Per-request rows beside the run, git-ignored: ``raw/<sha256>.json.gz``. sha256: of the JSON inside."""
+
+    sha256: str
+    bytes: int
+
+
+class PointRecord(Value, frozen=True, kw_only=True):
+    """One level as it went. argv: the driver's, without interpreter; tail: its last lines where it failed.
+
+    workload_sha256: of what defines the prompts (dataset, lengths, count, seed, tokenizer, client version).
+    output_tokens_per_s_per_gpu: None where the number of GPUs is not known.
+    """
+
+    index: int
+    point: Point
+    started_at: Moment
+    ended_at: Moment
+    argv: tuple[str, ...]
+    workload_sha256: str
+    valid: bool
+    reasons: tuple[str, ...]
+    gates: tuple[Gate, ...]
+    measurement: Measurement | None = None
+    output_tokens_per_s_per_gpu: float | None = None
+    warm_up: WarmUp | None = None
+    raw: RawFile | None = None
+    tail: tuple[str, ...] = ()
+
+
+class Trial(Value, frozen=True, kw_only=True):
+    """One build on one server start, swept once. outcome 'unfinished': its end was never written.
+
+    clock_offset_s: the host's clock minus ours, when the trial began. proofs: as read when it ended.
+    """
+
+    kind: Literal["trial"] = "trial"
+    schema_version: int = SCHEMA_VERSION
+    run_id: str
+    name: str
+    arm: str
+    order: int
+    start: Literal["fresh", "attached"]
+    pair: int | None = None
+    block: int | None = None
+    started_at: Moment
+    ended_at: Moment | None = None
+    outcome: Outcome = "unfinished"
+    outcome_reason: str = ""
+    clock_offset_s: float
+    host: HostRecord
+    engine: EngineRecord
+    model: ModelRecord
+    server: ServerRecord
+    driver: DriverRecord
+    recipes: tuple[AppliedRecipe, ...]
+    targets: tuple[Target, ...]
+    activations: tuple[Activation, ...] = ()
+    proofs: tuple[ProofRecord, ...] = ()
+    points: tuple[PointRecord, ...] = ()
+
+
+class ArmAtLevel(Value, frozen=True, kw_only=True):
+    """Valid trials of one arm at one level, averaged; None where none was valid."""
+
+    arm: str
+    trials: int
+    valid: int
+    output_tokens_per_s: float | None
+    output_tokens_per_s_per_gpu: float | None
+
+
+class LevelSummary(Value, frozen=True, kw_only=True):
+    """One level over all trials."""
+
+    concurrency: int
+    input_len: int
+    output_len: int
+    arms: tuple[ArmAtLevel, ...]
+
+
+class Analysis(Value, frozen=True, kw_only=True):
+    """Derived from plan and trials; can be made again. A lone trial allows no verdict, so there is none."""
+
+    kind: Literal["analysis"] = "analysis"
+    schema_version: int = SCHEMA_VERSION
+    run_id: str
+    made_at: Moment
+    levels: tuple[LevelSummary, ...]
+
+
+class Skipped(Value, frozen=True, kw_only=True):
+    """A file in the results folder that was not taken, and why."""
+
+    path: str
+    why: str
+
+
+class Run(Value, frozen=True, kw_only=True):
+    """A run as read back. path: its folder. skipped: files in it that could not be taken."""
+
+    path: str
+    plan: Plan
+    trials: tuple[Trial, ...]
+    analysis: Analysis | None = None
+    skipped: tuple[Skipped, ...] = ()
+
+
+class Listing(Value, frozen=True, kw_only=True):
+    """A results folder: what could be read, oldest first, and what not."""
+
+    path: str
+    runs: tuple[Run, ...]
+    skipped: tuple[Skipped, ...] = ()
