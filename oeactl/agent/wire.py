@@ -18,6 +18,8 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from . import steps
+
 if TYPE_CHECKING:  # CPython 3.8 cannot subscript these at run time
     from collections.abc import Callable, Iterator, Mapping
 
@@ -141,6 +143,24 @@ def uninterrupted() -> Iterator[None]:
         raise Ending("ended by a signal")
 
 
+def check_ending() -> None:
+    """Within ``uninterrupted``: leave now if someone asked us to, because undoing is still cheap."""
+    if _signals.waiting:
+        _signals.waiting = False
+        raise Ending("ended by a signal")
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Within ``uninterrupted``: a long wait that may be ended at once."""
+    held, _signals.held = _signals.held, 0
+    try:
+        check_ending()
+        yield
+    finally:
+        _signals.held = held
+
+
 def read_request(stream: BinaryIO) -> dict[str, Any]:
     """Read ``<length> <sha256>\\n`` and a compressed JSON request. A cut one is nothing at all."""
     header = stream.readline().split()
@@ -169,6 +189,7 @@ def _perform(modules: Mapping[str, str], request: dict[str, Any], client: Client
     try:
         if name not in modules:
             raise AgentError("usage", f"this agent knows no operation {name!r}")
+        steps.arm(request.pop("fault", None), client)
         import_module("." + modules[name], __package__)
         with client.heartbeat():
             return {"ok": _operations[name](request, client)}

@@ -1,0 +1,235 @@
+"""Files as this host keeps them: written whole or not at all, with what belongs to them.
+
+Owns: reading with a hash, durable writes, replacing by rename, an OSError's explanation and its remedy.
+Refuses: to edit in place, and to know why a file changes.
+"""
+
+from __future__ import annotations
+
+import errno
+import glob
+import hashlib
+import os
+import pwd
+import stat
+import time
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from .steps import reach
+from .wire import AgentError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SECOND_NS = 1_000_000_000
+
+#: A file system that cannot link; the backup serves instead.
+NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
+
+
+def sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def read(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def hash_of(path: str) -> str | None:
+    """sha256 of what ``path`` holds now; None when there is no such file."""
+    try:
+        return sha256(read(path))
+    except FileNotFoundError:
+        return None
+
+
+def sync_directory(path: str) -> None:
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write_new(path: str, data: bytes, mode: int = 0o600) -> None:
+    """Create ``path`` (it must not exist) and put ``data`` on the disk for good."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+    with os.fdopen(handle, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(handle)
+
+
+def prepare(path: str, data: bytes) -> None:
+    """Write what ``install`` puts in the place of ``path``, mode 0600. All that needs space happens here."""
+    temporary = path + ".new"
+    remove(temporary)
+    try:
+        write_new(temporary, data)
+    except BaseException:
+        remove(temporary)
+        raise
+
+
+def install(path: str) -> None:
+    """Make the prepared content the content of ``path``, for good."""
+    os.rename(path + ".new", path)
+    sync_directory(os.path.dirname(path))
+
+
+def write_durably(path: str, data: bytes) -> None:
+    """Replace ``path`` atomically: after a crash it holds the old or the new content."""
+    prepare(path, data)
+    install(path)
+
+
+def remove(path: str) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+
+
+def successor(path: str, temporary: str, data: bytes, mode: int, uid: int, gid: int) -> None:
+    """Write beside ``path`` the file that shall take its place: owner, mode, attributes, a later mtime.
+
+    The mtime is at least a second past the old one, or a cached .pyc of the old code would still match.
+    """
+    reach("write temporary", temporary)
+    write_new(temporary, data)
+    new = os.stat(temporary)
+    if (new.st_uid, new.st_gid) != (uid, gid):
+        os.chown(temporary, uid, gid)
+    later = time.time_ns()
+    if os.path.exists(path):
+        _copy_attributes(path, temporary)
+        later = max(later, os.stat(path).st_mtime_ns + SECOND_NS)
+    os.chmod(temporary, mode)
+    os.utime(temporary, ns=(later, later))
+    reach("sync temporary", temporary)
+    handle = os.open(temporary, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _copy_attributes(source: str, target: str) -> None:
+    """ACLs, SELinux label, user attributes. One that is there already need not be set."""
+    try:
+        names = os.listxattr(source)
+    except OSError as error:
+        if error.errno in (errno.ENOTSUP, errno.ENOSYS):
+            return
+        raise
+    for name in names:
+        if name.startswith("trusted."):  # the file system's own, overlayfs for one
+            continue
+        value = os.getxattr(source, name)
+        try:
+            same = os.getxattr(target, name) == value
+        except OSError:
+            same = False
+        if not same:
+            os.setxattr(target, name, value)
+
+
+def swap(path: str, temporary: str, saved: str, expected: str) -> None:
+    """Put ``temporary`` in the place of ``path``, which must still hold ``expected``; keep that as ``saved``.
+
+    saved is the very same inode: putting it back needs no space on a full disk and loses nothing.
+    """
+    reach("save original", path)
+    try:
+        os.link(path, saved)
+    except OSError as error:
+        if error.errno not in NO_LINKS:
+            raise
+    reach("check source", path)
+    if os.path.islink(path) or hash_of(path) != expected:
+        raise AgentError(
+            "refused",
+            "it was changed while we worked",
+            path,
+            "see who changed it, then run the command again",
+        )
+    reach("rename", path)
+    os.rename(temporary, path)
+    reach("sync directory", path)
+    sync_directory(os.path.dirname(path))
+
+
+def drop_bytecode(path: str, prefix: str | None = None) -> None:
+    """Delete every compiled form of a module: unchecked hash-based ones would stay stale for ever."""
+    if not path.endswith(".py"):
+        return
+    folder, name = os.path.split(path)
+    stem = glob.escape(name[: -len(".py")])
+    places = [os.path.join(glob.escape(folder), "__pycache__", stem + ".*.pyc")]
+    places.append(os.path.join(glob.escape(folder), stem + ".pyc"))
+    if prefix:
+        places.append(os.path.join(glob.escape(prefix), glob.escape(folder.lstrip("/")), stem + ".*.pyc"))
+    for place in places:
+        for compiled in glob.glob(place):
+            reach("drop bytecode", compiled)
+            remove(compiled)
+
+
+def obstacle(path: str) -> tuple[str, str] | None:
+    """Why ``path`` could not be replaced by us, and the remedy; None if nothing is in the way. Only looks."""
+    facts = os.lstat(path)
+    folder = os.path.dirname(path)
+    other_user = "connect as the owner, or set become: sudo in hosts.yaml"
+    if not stat.S_ISREG(facts.st_mode):
+        return "it is not a regular file", "see what lies there"
+    if os.geteuid() not in (0, facts.st_uid):
+        return f"it belongs to {user_name(facts.st_uid)}, and only the owner may patch", other_user
+    if not facts.st_mode & stat.S_IWUSR:
+        return "it is read-only", "chmod u+w it, if it may be changed"
+    if not os.access(path, os.W_OK):
+        return (
+            "it cannot be written",
+            "the file system may be mounted read-only: patch the copy the server runs",
+        )
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return f"its folder {folder} cannot be written", other_user
+    return None
+
+
+def iso(seconds: float) -> str:
+    """A time in UTC, to the second."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+
+
+def user_name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"uid {uid}"
+
+
+def home_of(uid: int) -> str | None:
+    try:
+        return pwd.getpwuid(uid).pw_dir
+    except KeyError:
+        return None
+
+
+REMEDIES = {
+    errno.ENOSPC: "free some space there (df -h), then run the command again",
+    errno.EDQUOT: "the quota is used up: free some space, then run the command again",
+    errno.EROFS: "the file system is read-only: remount it, or patch the copy that the server runs",
+    errno.EACCES: "connect as the owner, or set become: sudo in hosts.yaml",
+    errno.EPERM: "connect as the owner, set become: sudo, or clear the immutable flag (lsattr, chattr -i)",
+    errno.EBUSY: "it is a mount of its own (a bind mount): patch its source instead",
+}
+
+
+@contextmanager
+def explained(path: str) -> Iterator[None]:
+    """Turn an OSError about ``path`` into a refusal with its remedy."""
+    try:
+        yield
+    except OSError as error:
+        what = f"{error.strerror or error} (errno {errno.errorcode.get(error.errno or 0, error.errno)})"
+        raise AgentError("refused", what, error.filename or path, REMEDIES.get(error.errno or 0)) from None

@@ -1,0 +1,346 @@
+"""All files or none: the one operation that changes the engine, and the recovery of one that was cut short.
+
+Owns: the order of steps, what is undone and what is finished. Refuses: whatever it was not planned on.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+import warnings
+from typing import Any
+
+from . import disk, probe
+from .journal import Store, active_lease, check_lease, describe, new_lease, no_other_record
+from .steps import reach
+from .wire import AgentError, Client, check_ending, from_text, interruptible, operation, uninterrupted
+
+_OPERATION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+
+
+@operation("write")
+def write(request: dict[str, Any], client: Client) -> dict[str, Any]:
+    """The wire's Written for a Transaction. Any failure leaves every file as it was found."""
+    if not _OPERATION.fullmatch(request["operation"]):
+        raise AgentError("usage", f"not an operation id: {request['operation']!r}")
+    store = Store(request["root"], request["state_dir"])
+    no_other_record(store.root, request["state_dir"])
+    with store.locked():
+        force = request["force"] and request["kind"] == "revert"
+        recovered = recover(store, skip_foreign=force)
+        journal = store.read()
+        check_lease(store, journal, request["operation"])
+        notes: list[str] = []
+        if not _is_done(journal, request):
+            changes = [_change(store, journal, request, wanted, notes) for wanted in request["files"]]
+            _nothing_lost(journal, request)
+            with uninterrupted():
+                _make(store, journal, request, changes)
+        journal = store.read()
+    return {
+        "operation": request["operation"],
+        "journal": store.public(journal, recovered=recovered),
+        "notes": notes,
+    }
+
+
+@operation("recover")
+def recover_now(request: dict[str, Any], client: Client) -> dict[str, Any]:
+    """Finish or undo what was cut short; the journal afterwards."""
+    store = Store(request["root"], request["state_dir"])
+    if not os.path.isdir(store.path):
+        return store.public(store.read())
+    with store.locked():
+        recovered = recover(store, skip_foreign=False)
+        journal = store.read()
+    return store.public(journal, recovered=recovered)
+
+
+def _is_done(journal: dict[str, Any], request: dict[str, Any]) -> bool:
+    """The same message came before and its answer was lost, or there was nothing to do."""
+    return (
+        journal["layers"] == request["layers"]
+        and all(disk.hash_of(wanted["path"]) == wanted["after_sha256"] for wanted in request["files"])
+        and (active_lease(journal) is None) == (request["lease_s"] is None)
+    )
+
+
+def _change(
+    store: Store, journal: dict[str, Any], request: dict[str, Any], wanted: dict[str, Any], notes: list[str]
+) -> dict[str, Any]:
+    """Check one FileWrite against what is on the disk now. Touches nothing but copies of foreign files."""
+    path = wanted["path"]
+    facts, data = _current(path)
+    before = disk.sha256(data)
+    after = from_text(wanted["after"])
+    record = next((record for record in journal["files"] if record["path"] == path), None)
+    if disk.sha256(after) != wanted["after_sha256"]:
+        raise AgentError("usage", "the new content does not match its hash", path)
+    foreign = record is not None and before not in (
+        record["expected_sha256"],
+        record["pristine_sha256"],
+        wanted["after_sha256"],
+    )
+    planned = before in (wanted["before_sha256"], wanted["after_sha256"])
+    if not planned or (request["kind"] == "revert" and foreign):
+        if not (request["force"] and request["kind"] == "revert"):
+            raise _not_as_planned(path, before, wanted["before_sha256"])
+        notes.append(f"{path}: the foreign file was kept as {store.keep_foreign(path, data)}")
+    pristine = wanted["pristine_sha256"]
+    if pristine not in (before, wanted["after_sha256"]) and store.blob(pristine) is None:
+        raise AgentError("refused", f"there is no backup of the original {pristine[:12]}", path)
+    back = wanted["after_sha256"] == pristine
+    if not back:
+        _compiles(path, after)
+    if facts.st_nlink > 1:
+        notes.append(f"{path}: it had {facts.st_nlink} names (hard links); only this one was changed")
+    owner = record if record is not None and back else None
+    return {
+        "module": wanted["module"],
+        "path": path,
+        "before_sha256": before,
+        "after_sha256": wanted["after_sha256"],
+        "pristine_sha256": pristine,
+        "mode": owner["mode"] if owner else facts.st_mode & 0o7777,
+        "uid": owner["uid"] if owner else facts.st_uid,
+        "gid": owner["gid"] if owner else facts.st_gid,
+        "temporary": _beside(path, request["operation"], "new"),
+        "saved": _beside(path, request["operation"], "old"),
+    }
+
+
+def _beside(path: str, operation: str, kind: str) -> str:
+    folder, name = os.path.split(path)
+    return os.path.join(folder, f".{name}.oeactl-{operation}.{kind}")
+
+
+def _current(path: str) -> tuple[os.stat_result, bytes]:
+    """Stat and content of a file that we can replace."""
+    if os.path.realpath(path) != path:
+        raise AgentError("refused", "it is not the real file any more", path, "run the command again")
+    with disk.explained(path):
+        problem = disk.obstacle(path)
+        if problem is not None:
+            raise AgentError("refused", problem[0], path, problem[1])
+        return os.stat(path), disk.read(path)
+
+
+def _not_as_planned(path: str, now: str, planned: str) -> AgentError:
+    return AgentError(
+        "refused",
+        "it does not hold what the change was planned on",
+        path,
+        "see who changed it, then run the command again",
+        [f"planned on sha256 {planned}", f"it holds now     {now}"],
+    )
+
+
+def _compiles(path: str, source: bytes) -> None:
+    """Compile with this interpreter, which is the server's: an older client may refuse newer syntax."""
+    if not path.endswith(".py"):
+        return
+    reach("compile", path)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(source, path, "exec", dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError) as error:
+        raise AgentError("refused", f"the changed file does not compile: {error}", path) from None
+
+
+def _nothing_lost(journal: dict[str, Any], request: dict[str, Any]) -> None:
+    """A record may only end when its file no longer holds our change."""
+    kept = {path for layer in request["layers"] for path in layer["edits"]}
+    written = {wanted["path"] for wanted in request["files"]}
+    for record in journal["files"]:
+        path = record["path"]
+        if path in kept or path in written or record["expected_sha256"] == record["pristine_sha256"]:
+            continue
+        if disk.hash_of(path) == record["expected_sha256"]:
+            raise AgentError("refused", "the journal cannot be closed: it still holds our change", path)
+
+
+def _make(
+    store: Store, journal: dict[str, Any], request: dict[str, Any], changes: list[dict[str, Any]]
+) -> None:
+    """Journal the intent, change every file, probe, commit; on any failure put everything back."""
+    moving = [change for change in changes if change["before_sha256"] != change["after_sha256"]]
+    pending = _intent(journal, request, changes, moving)
+    contents = {wanted["path"]: from_text(wanted["after"]) for wanted in request["files"]}
+    prefix = (request["probe"] or {"env": {}})["env"].get("PYTHONPYCACHEPREFIX")
+    try:
+        with disk.explained(store.path):
+            for change in moving:
+                store.keep(disk.read(change["path"]))
+                if pending["kind"] != "patch":
+                    store.keep(contents[change["path"]])
+            store.save({**journal, "pending": pending})
+            store.write_note(pending["files"])
+        for change in moving:
+            _prepare(change, contents[change["path"]])
+        for change in moving:
+            with disk.explained(change["path"]):
+                disk.swap(change["path"], change["temporary"], change["saved"], change["before_sha256"])
+        for change in moving:
+            _verify(change, prefix)
+        if request["probe"] is not None and moving:
+            reach("probe", store.root)
+            kept = {change["path"]: store.backup(change["before_sha256"]) for change in moving}
+            with interruptible():
+                probe.run(request["probe"], kept)
+        check_ending()
+        with disk.explained(store.path):
+            committed = _commit(store, journal, pending)
+    except BaseException:
+        _undo(store, journal, moving)
+        raise
+    store.tidy(committed)
+
+
+def _intent(
+    journal: dict[str, Any],
+    request: dict[str, Any],
+    changes: list[dict[str, Any]],
+    moving: list[dict[str, Any]],
+) -> dict[str, Any]:
+    """What the journal says while files change: enough to undo it, and enough to finish it."""
+    touched = {path for layer in request["layers"] for path in layer["edits"]}
+    records = {record["path"]: record for record in journal["files"]}
+    for change in changes:
+        fields = ("module", "path", "pristine_sha256", "mode", "uid", "gid")
+        records[change["path"]] = {field: change[field] for field in fields}
+        records[change["path"]]["expected_sha256"] = change["after_sha256"]
+    lease = None
+    if request["lease_s"] is not None:
+        lease = new_lease(
+            request["operation"], request["what"], request["holder"], request["lease_s"], journal["lease"]
+        )
+    return {
+        "operation": request["operation"],
+        "kind": request["kind"],
+        "what": request["what"],
+        "holder": request["holder"],
+        "started_at": disk.iso(time.time()),
+        "changes": moving,
+        "layers": request["layers"],
+        "files": [record for path, record in records.items() if path in touched],
+        "lease": lease,
+    }
+
+
+def _prepare(change: dict[str, Any], content: bytes) -> None:
+    with disk.explained(change["path"]):
+        disk.successor(
+            change["path"], change["temporary"], content, change["mode"], change["uid"], change["gid"]
+        )
+
+
+def _verify(change: dict[str, Any], prefix: str | None) -> None:
+    """Read back what is on the disk now, and drop bytecode of what was there before."""
+    path = change["path"]
+    with disk.explained(path):
+        reach("read back", path)
+        facts = os.stat(path)
+        kept = (facts.st_mode & 0o7777, facts.st_uid, facts.st_gid)
+        if disk.hash_of(path) != change["after_sha256"] or kept != (
+            change["mode"],
+            change["uid"],
+            change["gid"],
+        ):
+            raise AgentError("refused", "it does not read back as it was written", path)
+        disk.drop_bytecode(path, prefix)
+
+
+def _commit(store: Store, journal: dict[str, Any], pending: dict[str, Any]) -> dict[str, Any]:
+    """From here on the change counts as made. Whatever needs space comes before the old files go."""
+    committed = {
+        **journal,
+        "layers": pending["layers"],
+        "files": pending["files"],
+        "lease": pending["lease"],
+        "pending": None,
+    }
+    store.prepare(committed)
+    for change in pending["changes"]:
+        reach("drop saved original", change["saved"])
+        disk.remove(change["saved"])
+    store.install()
+    return committed
+
+
+def _undo(store: Store, journal: dict[str, Any], moving: list[dict[str, Any]]) -> None:
+    """Put back what this very message changed. journal: as it was before."""
+    problems = []
+    for change in moving:
+        try:
+            with disk.explained(change["path"]):
+                _put(store, change, change["before_sha256"])
+        except AgentError as error:
+            problems.append(f"{error.where}: {error.what}")
+            problems.append(f"cp -- {store.backup(change['before_sha256'])} {change['path']}")
+    if problems:
+        raise AgentError(
+            "degraded", "the change failed, and not every file could be put back", store.path, None, problems
+        )
+    try:
+        store.save(journal)
+        store.tidy(journal)
+    except OSError:
+        pass  # the files are right, and the next command finds a pending transaction that is undone already
+
+
+def _put(store: Store, change: dict[str, Any], target: str) -> None:
+    """Make the file hold ``target``, one of the two contents this change knows."""
+    path, temporary, saved = change["path"], change["temporary"], change["saved"]
+    reach("put back", path)
+    disk.remove(temporary)
+    if disk.hash_of(path) != target:
+        if disk.hash_of(saved) == target:
+            os.rename(saved, path)
+        else:
+            data = store.blob(target)
+            if data is None:
+                raise AgentError("degraded", f"the backup {target[:12]} is gone or damaged", path)
+            disk.successor(path, temporary, data, change["mode"], change["uid"], change["gid"])
+            os.rename(temporary, path)
+        disk.sync_directory(os.path.dirname(path))
+    disk.remove(saved)
+    disk.drop_bytecode(path)
+
+
+def recover(store: Store, *, skip_foreign: bool) -> str | None:
+    """Undo a patch, finish a revert, that a crash cut short; say which. None when nothing was pending.
+
+    skip_foreign: leave files alone that hold neither content (``revert --force`` deals with them next).
+    """
+    journal = store.read()
+    pending = journal["pending"]
+    if pending is None:
+        return None
+    finish = pending["kind"] != "patch"
+    ours: list[dict[str, Any]] = []
+    foreign: list[dict[str, Any]] = []
+    for change in pending["changes"]:
+        now = disk.hash_of(change["path"])
+        (ours if now in (change["before_sha256"], change["after_sha256"]) else foreign).append(change)
+    who = f"{describe(pending['holder'])} began at {pending['started_at']}"
+    if foreign and not skip_foreign:
+        raise AgentError(
+            "refused",
+            f"a {pending['kind']} that {who} was cut short, and somebody changed a file since",
+            foreign[0]["path"],
+            "oeactl revert --force keeps a copy of it and goes on",
+            [f"neither the old nor the new content: {change['path']}" for change in foreign],
+        )
+    with uninterrupted(), disk.explained(store.path):
+        for change in ours:
+            _put(store, change, change["after_sha256" if finish else "before_sha256"])
+        if finish:
+            journal = _commit(store, journal, pending)
+        else:
+            journal = {**journal, "pending": None}
+            store.save(journal)
+        store.tidy(journal)
+    verb = "finished" if finish else "undid"
+    return f"{verb} the {pending['kind']} {pending['operation']} that {who} and that was cut short"

@@ -1,0 +1,218 @@
+"""The client's end of the agent's wire, over any Remote.
+
+Owns: the program that is sent, its bootstrap, the frames that come back, and what an absent answer means.
+Refuses: to know what an operation does.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import secrets
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import msgspec
+
+from oeactl.agent import loader
+from oeactl.errors import (
+    ConnectionLost,
+    Degraded,
+    Locked,
+    OeactlError,
+    Refused,
+    Unreachable,
+    UsageError,
+)
+from oeactl.ports import Completed, Remote
+
+# One line, no backslash and no exclamation mark, so that every login shell passes it on unharmed. Nothing
+# of the program runs before its hash matches: cut at a line's end, half a program would run happily.
+BOOTSTRAP = (
+    "import sys,hashlib,zlib;"
+    "sys.version_info>=(3,8) or sys.exit('oeactl: Python 3.8 or newer is needed here');"
+    "i=sys.stdin.buffer;n,h=i.readline().split();p=i.read(int(n));"
+    "hashlib.sha256(p).hexdigest()==h.decode() or sys.exit('oeactl: the program was cut short');"
+    "exec(zlib.decompress(p))"
+)
+
+KINDS: Mapping[str, type[OeactlError]] = {
+    "usage": UsageError,
+    "refused": Refused,
+    "unreachable": Unreachable,
+    "locked": Locked,
+    "degraded": Degraded,
+}
+
+TAIL_LINES = 20
+
+
+def _operations(source: str) -> Iterator[str]:
+    """Names registered with ``@operation("name")`` in one module of the agent."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef):
+            for mark in node.decorator_list:
+                if (
+                    isinstance(mark, ast.Call)
+                    and isinstance(mark.func, ast.Name)
+                    and mark.func.id == "operation"
+                ):
+                    yield ast.literal_eval(mark.args[0])
+
+
+@cache
+def bundle() -> bytes:
+    """The whole program, compressed: the loader, every module's source, and operation -> module."""
+    sources, operations = {}, {}
+    for path in sorted(files("oeactl.agent").iterdir(), key=lambda path: path.name):
+        name = path.name.removesuffix(".py")
+        if name == path.name or name == "loader":
+            continue
+        source = path.read_text(encoding="utf-8")
+        sources[loader.PACKAGE if name == "__init__" else f"{loader.PACKAGE}.{name}"] = source
+        operations.update(dict.fromkeys(_operations(source), name))
+    head = files("oeactl.agent").joinpath("loader.py").read_text(encoding="utf-8")
+    return zlib.compress(f"{head}\nmain({sources!r}, {operations!r})\n".encode(), 9)
+
+
+def _block(data: bytes) -> bytes:
+    return b"%d %s\n%s" % (len(data), hashlib.sha256(data).hexdigest().encode(), data)
+
+
+def message(op: str, sentinel: str, fields: Mapping[str, Any]) -> bytes:
+    """All of stdin: the program, then the request. Structs become objects, bytes become base64."""
+    request = msgspec.json.encode({"op": op, "sentinel": sentinel, **fields})
+    return _block(bundle()) + _block(zlib.compress(request))
+
+
+class Frames:
+    """Cut what came on stdout into frames; whatever lies between them is noise, kept for a diagnosis."""
+
+    def __init__(self, sentinel: str) -> None:
+        self._mark = b"\n" + sentinel.encode() + b" "
+        self._buffer = b"\n"
+        self.noise = b""
+
+    def feed(self, data: bytes) -> Iterator[tuple[str, Any]]:
+        """Yield ("event", mapping) and ("answer", body) as far as they are complete."""
+        self._buffer += data
+        while True:
+            start = self._buffer.find(self._mark)
+            if start < 0:
+                keep = len(self._mark)
+                self._keep_noise(self._buffer[:-keep])
+                self._buffer = self._buffer[-keep:]
+                return
+            self._keep_noise(self._buffer[:start])
+            self._buffer = self._buffer[start:]
+            header, newline, rest = self._buffer[len(self._mark) :].partition(b"\n")
+            kind, _, length = header.partition(b" ")
+            if not newline or len(rest) < int(length):
+                return
+            body, self._buffer = rest[: int(length)], rest[int(length) :]
+            yield kind.decode(), json.loads(zlib.decompress(body) if kind == b"answer" else body)
+
+    def finish(self) -> bytes:
+        """The noise, to its end."""
+        self._keep_noise(self._buffer)
+        self._buffer = b""
+        return self.noise.strip()
+
+    def _keep_noise(self, data: bytes) -> None:
+        self.noise = (self.noise + data)[-16384:]
+
+
+class AgentLink:
+    """ports.Agent over a Remote. python: the interpreter on the host that runs the agent.
+
+    become: None, or "sudo" to act as root (no password is ever asked for: ``sudo -n``).
+    """
+
+    def __init__(self, remote: Remote, *, python: str | None = None, become: str | None = None) -> None:
+        if become not in (None, "sudo"):
+            raise UsageError(
+                f"become: {become!r} is not known", where=remote.name, hint="use sudo, or nothing"
+            )
+        self.name = remote.name
+        self._remote = remote
+        self._python = python or "python3"
+        prefix = ("sudo", "-n", "--") if become else ()
+        self._argv = (*prefix, self._python, "-I", "-S", "-c", BOOTSTRAP)
+
+    def ask(self, op: str, /, *, timeout_s: float = 120.0, **fields: Any) -> Any:
+        sentinel = secrets.token_hex(16)
+        done = self._remote.run(self._argv, stdin=message(op, sentinel, fields), timeout_s=timeout_s)
+        frames = Frames(sentinel)
+        for kind, body in frames.feed(done.stdout):
+            if kind == "answer":
+                return self._open(body)
+        raise self._silence(done, frames.finish())
+
+    @contextmanager
+    def watch(self, op: str, /, **fields: Any) -> Iterator[Iterator[Mapping[str, Any]]]:
+        """As the port says; the last item is ``{"event": "answer", "value": ...}``."""
+        sentinel = secrets.token_hex(16)
+        argv = ("sh", "-c", 'exec "$@" 2>&1', "sh", *self._argv)
+        with self._remote.stream(argv, stdin=message(op, sentinel, fields)) as lines:
+            yield self._events(lines, Frames(sentinel))
+
+    def _events(self, lines: Iterator[bytes], frames: Frames) -> Iterator[Mapping[str, Any]]:
+        for line in lines:
+            for kind, body in frames.feed(line):
+                if kind == "answer":
+                    yield {"event": "answer", "value": self._open(body)}
+                    return
+                if body["event"] != "alive":
+                    yield body
+        raise self._silence(Completed(returncode=1, stdout=b"", stderr=b""), frames.finish())
+
+    def close(self) -> None:
+        self._remote.close()
+
+    def _open(self, body: Mapping[str, Any]) -> Any:
+        if "error" not in body:
+            return body["ok"]
+        error = body["error"]
+        where = f"{self.name}:{error['where']}" if error["where"] else self.name
+        raise KINDS[error["kind"]](
+            error["what"], where=where, hint=error["hint"], details=tuple(error["details"])
+        )
+
+    def _silence(self, done: Completed, noise: bytes) -> OeactlError:
+        """What it means that the command ended without an answer."""
+        text = (done.stderr + b"\n" + noise).decode("utf-8", "replace").strip()
+        details = tuple(text.splitlines()[-TAIL_LINES:])
+        if done.returncode is None:
+            return ConnectionLost(
+                "the agent was ended before it answered: what it did is unknown",
+                where=self.name,
+                hint="oeactl status reads the host's journal and tells",
+                details=details,
+            )
+        if "oeactl: Python 3.8" in text:
+            return UsageError(
+                f"{self._python} is older than Python 3.8", where=self.name, hint=self._other_python()
+            )
+        if "sudo:" in text:
+            return Unreachable(
+                "sudo did not let us become root without a password",
+                where=self.name,
+                hint="allow it with NOPASSWD, connect as root, or drop become: sudo",
+                details=details,
+            )
+        if "not found" in text or "No such file" in text or "Permission denied" in text:
+            return UsageError(
+                f"there is no Python at {self._python}",
+                where=self.name,
+                hint=self._other_python(),
+                details=details,
+            )
+        return OeactlError("the agent failed without an answer", where=self.name, details=details)
+
+    def _other_python(self) -> str:
+        return f"set hosts.{self.name}.engine.python to an interpreter on the host, 3.8 or newer"
