@@ -46,6 +46,8 @@ class Unreachable(OeactlError):
 class ConnectionLost(Unreachable):
     """The connection broke after the message was sent: what the host did is unknown until asked."""
 
+    exit_code = 7
+
 
 class Locked(OeactlError):
     """Another operator holds the lease."""

@@ -1,0 +1,58 @@
+"""From a host's description and the recipes on it to what is started there.
+
+Owns: reading an engine's argv (model, ranks) and composing the launch. Refuses: to start anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from oeactl.core.host import Launch, Layer
+from oeactl.core.inventory import Host
+from oeactl.errors import UsageError
+
+
+def flag(argv: Sequence[str], *names: str) -> str | None:
+    """Return the value of the last of ``names`` in argv, as ``--name value`` or ``--name=value``."""
+    found = None
+    for position, word in enumerate(argv):
+        name, equals, value = word.partition("=")
+        if name not in names:
+            continue
+        if equals:
+            found = value
+        elif position + 1 < len(argv):
+            found = argv[position + 1]
+    return found
+
+
+def model_of(argv: Sequence[str]) -> str | None:
+    """The served model: a folder on the host or a hub id."""
+    return flag(argv, "--model-path", "--model")
+
+
+def ranks_of(argv: Sequence[str]) -> int:
+    """How many data-parallel schedulers the server starts: requests are spread over them."""
+    text = flag(argv, "--dp", "--dp-size", "--data-parallel-size")
+    return int(text) if text and text.isdigit() else 1
+
+
+def launch_of(host: Host, layers: Sequence[Layer]) -> Launch:
+    """Compose what is started on ``host`` with these recipes on it. Raises UsageError without a server entry."""
+    if host.server is None:
+        raise UsageError(
+            f"{host.name} has no server entry, so there is nothing to start",
+            where="hosts.yaml",
+            hint=f"add hosts.{host.name}.server, or use --no-restart",
+        )
+    server = host.server
+    args = [word for layer in layers for word in layer.args]
+    env = {name: value for layer in layers for name, value in layer.env.items()}
+    return Launch(
+        python=host.engine.python or "python3",
+        argv=(*server.argv, *args),
+        cwd=server.cwd or "/",
+        env={**server.env, **env},
+        log=server.log,
+        url=server.url,
+    )

@@ -1,0 +1,53 @@
+"""One host with all that a flow may ask of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from oeactl.core.host import Holder, ModelFacts, Survey, SurveyRequest
+from oeactl.core.inventory import Host
+from oeactl.core.launch import model_of
+from oeactl.ports import Clock, Engine, Files, Progress, Prompt, Server
+
+
+@dataclass(frozen=True, kw_only=True)
+class Site:
+    """server and engine are None where the host's entry describes none: file work only."""
+
+    host: Host
+    files: Files
+    server: Server | None
+    engine: Engine | None
+    clock: Clock
+    progress: Progress
+    prompt: Prompt
+    holder: Holder
+
+
+def look(site: Site, modules: tuple[str, ...], *, data: bool = True) -> Survey:
+    """Survey the engine, the named modules, every file the journal answers for, and the served model."""
+    host = site.host
+    server = host.server
+    return site.files.survey(
+        SurveyRequest(
+            package=host.engine.kind,
+            modules=modules,
+            python=host.engine.python or "python3",
+            root=host.engine.root,
+            cwd=server.cwd if server else None,
+            env=dict(server.env) if server else {},
+            state_dir=host.state_dir,
+            model=model_of(server.argv) if server else None,
+            data=data,
+        )
+    )
+
+
+def model_facts(model: ModelFacts | None) -> Mapping[str, Any]:
+    """The model's config.json with a nested text configuration lifted; empty when it could not be read."""
+    if model is None or model.config is None:
+        return {}
+    nested = model.config.get("text_config")
+    return {**model.config, **(nested if isinstance(nested, dict) else {})}
