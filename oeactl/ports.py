@@ -133,8 +133,11 @@ class Server(Protocol):
 
     def await_ready(self, process: Process, launch: Launch, progress: Progress) -> Ready | Failed: ...
 
-    def stop(self, progress: Progress) -> None:
-        """End it with all its processes; returns only when none is left and the port is free."""
+    def stop(self, progress: Progress, *, foreign: bool = False) -> None:
+        """End it with all its processes; returns only when none is left and the port is free.
+
+        foreign: also a server that oeactl did not start (the person was asked); else Refused names it.
+        """
         ...
 
     def log_lines(self, count: int) -> tuple[str, ...]: ...

@@ -55,7 +55,8 @@ class CommandsServer(ProcessServer):
     def await_ready(self, process: Process, launch: Launch, progress: Progress) -> Ready | Failed:
         return self._await_ready(process, progress, **self._commands())
 
-    def stop(self, progress: Progress) -> None:
+    def stop(self, progress: Progress, *, foreign: bool = False) -> None:
+        """Run the stop command: its owner named it, so whose server it ends is not asked."""
         self._stop(progress, command=list(self._stop_argv), **self._commands())
 
     def _commands(self) -> dict[str, Any]:

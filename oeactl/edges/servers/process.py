@@ -26,14 +26,14 @@ class ProcessServer:
     """ports.Server by the agent's own process. root: the folder above the engine's package.
 
     url and log as seen on the host. kind: which request proves that it generates. api_key: its value, sent
-    as a header only. foreign: ``stop`` may end a listener that oeactl did not start (the flow has asked).
+    as a header only.
     """
 
     def __init__(
         self,
         agent: Agent,
         *,
-        root: str,
+        root: Callable[[], str],
         state_dir: str | None = None,
         url: str,
         log: str,
@@ -41,7 +41,6 @@ class ProcessServer:
         ready_timeout_s: float = 1800.0,
         stop_timeout_s: float = 120.0,
         api_key: str | None = None,
-        foreign: bool = False,
     ) -> None:
         self._agent = agent
         self._place: dict[str, Any] = {
@@ -54,7 +53,6 @@ class ProcessServer:
         self._kind = kind
         self._ready_timeout_s = ready_timeout_s
         self._stop_timeout_s = stop_timeout_s
-        self.foreign = foreign
 
     def state(self, *, health: bool = True) -> ServerState:
         """What runs. ``health``: also ask /health, which makes the engine generate a token."""
@@ -90,8 +88,8 @@ class ProcessServer:
             tail=tuple(map(redact_text, failed.tail)),
         )
 
-    def stop(self, progress: Progress) -> None:
-        self._stop(progress)
+    def stop(self, progress: Progress, *, foreign: bool = False) -> None:
+        self._stop(progress, foreign=foreign)
 
     def _stop(self, progress: Progress, **more: Any) -> None:
         answer = answer_of(
@@ -99,7 +97,6 @@ class ProcessServer:
             "server.stop",
             _teller(progress),
             deadline_s=self._stop_timeout_s,
-            foreign=self.foreign,
             **self._place,
             **more,
         )
@@ -122,9 +119,9 @@ class ProcessServer:
         return msgspec.convert(answer["proofs"], tuple[ProofFile, ...])
 
     def _log(self) -> str:
-        if not self._place["log"]:
+        if not self._fixed["log"]:
             raise UsageError("no log is named", where=self._agent.name, hint="add server.log to hosts.yaml")
-        return str(self._place["log"])
+        return str(self._fixed["log"])
 
 
 def _teller(progress: Progress) -> Callable[[Mapping[str, Any]], None]:
