@@ -23,7 +23,7 @@ START_S = 150.0  # old connections on the port are waited out
 
 
 class ProcessServer:
-    """ports.Server by the agent's own process. root: the folder above the engine's package.
+    """ports.Server by the agent's own process. root: finds the folder above the engine's package when asked.
 
     url and log as seen on the host. kind: which request proves that it generates. api_key: its value, sent
     as a header only.
@@ -43,8 +43,8 @@ class ProcessServer:
         api_key: str | None = None,
     ) -> None:
         self._agent = agent
-        self._place: dict[str, Any] = {
-            "root": root,
+        self._root = root
+        self._fixed: dict[str, Any] = {
             "state_dir": state_dir,
             "url": url,
             "log": log,
@@ -53,6 +53,10 @@ class ProcessServer:
         self._kind = kind
         self._ready_timeout_s = ready_timeout_s
         self._stop_timeout_s = stop_timeout_s
+
+    @property
+    def _place(self) -> dict[str, Any]:
+        return {"root": self._root(), **self._fixed}
 
     def state(self, *, health: bool = True) -> ServerState:
         """What runs. ``health``: also ask /health, which makes the engine generate a token."""
