@@ -1,0 +1,54 @@
+# Everything starts on a fresh Linux machine with make and Python 3.11 or later; no other set-up.
+#   make demo    bench -> patch -> bench -> status -> revert on a real SGLang, on this CPU
+#   make test    lint, types, layers, and every test but the long ones (network cut off where root may)
+#   make lint | compat | e2e | bench | docs | clean
+# Downloads are kept in $OEACTL_CACHE, else $XDG_CACHE_HOME/oeactl, else ~/.cache/oeactl.
+
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	  $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+VENV := .venv
+RUN := $(VENV)/bin/python
+READY := $(VENV)/.ready-$(shell cat requirements-dev.lock pyproject.toml | cksum | tr -d ' ')
+OFFLINE := $(RUN) tests/support/offline.py
+
+.PHONY: demo test lint fetch compat e2e bench docs clean
+.DELETE_ON_ERROR:
+
+test: lint fetch
+	$(OFFLINE) $(RUN) -m pytest -m "not compat and not e2e"
+
+lint: $(READY)
+	$(VENV)/bin/ruff check
+	$(VENV)/bin/ruff format --check
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
+
+fetch: $(READY)
+	$(RUN) -m tests.support.fetch
+
+compat: $(READY)
+	$(RUN) -m tests.support.fetch --every-release
+	$(OFFLINE) $(RUN) -m pytest -m compat
+
+e2e: fetch
+	$(OFFLINE) $(RUN) -m pytest -m e2e
+
+demo: $(READY)
+	$(RUN) demo/demo.py
+
+bench: $(READY)
+	set -e; for program in benchmarks/*.py; do echo "== $$program"; $(RUN) $$program; done
+
+docs: $(READY)
+	$(RUN) docs/make_reference.py
+
+$(READY): requirements-dev.lock pyproject.toml
+	@test -n "$(PYTHON)" || { echo "oeactl needs Python 3.11 or later; PYTHON=/path/to/python make $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	rm -f $(VENV)/.ready-*
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist demo-work .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
