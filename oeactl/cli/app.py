@@ -28,6 +28,7 @@ and put every byte back."""
 SECTIONS: dict[str, dict[str, tuple[str, str]]] = {  # section -> command -> (module, what it does)
     "What there is": {
         "hosts": ("hosts", "List the hosts of hosts.yaml, or show one."),
+        "recipes": ("recipes", "List the recipes, or show one with its parameters."),
     },
 }
 COMMANDS = {name: row for section in SECTIONS.values() for name, row in section.items()}

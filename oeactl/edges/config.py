@@ -8,12 +8,16 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from oeactl.core.document import nearest
 from oeactl.core.host import Value
 from oeactl.core.hosts_file import read_inventory
 from oeactl.core.inventory import Inventory, empty_inventory
 from oeactl.errors import UsageError
+
+if TYPE_CHECKING:
+    from oeactl.core.recipe import Recipe
 
 HOSTS = "hosts.yaml"
 _PACKAGE = Path(__file__).resolve().parent.parent
@@ -100,6 +104,14 @@ def recipe_folder(root: Path | None, recipe: str) -> dict[str, bytes]:
         return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
     except OSError as error:
         raise UsageError(f"cannot be read: {error.strerror}", where=str(error.filename)) from error
+
+
+def read_recipe(root: Path | None, recipe: str) -> Recipe:
+    """Read a recipe. Raises UsageError: unknown, or with file and line what is wrong in it."""
+    from oeactl.core.recipe import load_recipe
+
+    files = recipe_folder(root, recipe)
+    return load_recipe(files, shown(_recipe_folders(root)[recipe], Path.cwd()))
 
 
 def _recipe_folders(root: Path | None) -> dict[str, Path]:

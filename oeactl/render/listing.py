@@ -6,12 +6,13 @@ Owns: the columns. Refuses: to print.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
 
 from oeactl.core.inventory import Host, Inventory
+from oeactl.core.recipe import Parameter, Recipe
 from oeactl.core.redact import redact
 
 
@@ -76,3 +77,45 @@ def host_lines(host: Host) -> str:
 
     plain = host_document(host)
     return "\n".join([plain.pop("name"), *lines(plain, "  ")])
+
+
+def recipes_table(recipes: Iterable[Recipe]) -> Any:
+    """The recipes a row each."""
+    table = _table("recipe", "revision", "for", "parameters", "what it does")
+    for recipe in recipes:
+        document = recipe.document
+        table.add_row(
+            recipe.id,
+            str(recipe.revision),
+            f"{document.engine.package} {document.engine.versions or ''}".rstrip(),
+            " ".join(f"{name}={parameter.default}" for name, parameter in document.parameters.items()),
+            document.title,
+        )
+    return table
+
+
+def recipe_lines(recipe: Recipe) -> str:
+    """One recipe: what it does, its parameters, where it applies, its cases."""
+    document = recipe.document
+    lines = [f"{recipe.id}, revision {recipe.revision}: {document.title}"]
+    if document.summary:
+        lines += ["", document.summary.strip()]
+    lines += ["", f"for: {document.engine.package} {document.engine.versions or ''}".rstrip()]
+    lines += [f"paper: {document.source.paper}"] if document.source.paper else []
+    lines += [f"see: {document.source.url}"] if document.source.url else []
+    lines += ["parameters:", *(f"  {_parameter(*item)}" for item in document.parameters.items())]
+    lines += ["rules:", *(f"  {rule.check}" for rule in document.rules)] if document.rules else []
+    lines += ["the model:", *(f"  {guard.check}" for guard in document.guards)] if document.guards else []
+    lines += ["changes:", *(f"  {module}" for module in recipe.modules)]
+    launch = [*document.launch.args, *(f"{name}={value}" for name, value in document.launch.env.items())]
+    lines += [f"adds to the launch: {shlex.join(launch)}"] if launch else []
+    return "\n".join([*lines, f"cases: {', '.join(case.name for case in recipe.cases)}"])
+
+
+def _parameter(name: str, parameter: Parameter) -> str:
+    low, high = parameter.min, parameter.max
+    limits = [f"at least {low}"] if low is not None else []
+    limits += [f"at most {high}"] if high is not None else []
+    limits += [f"one of {', '.join(map(str, parameter.choices))}"] if parameter.choices else []
+    about = f": {parameter.about}" if parameter.about else ""
+    return f"{name}={parameter.default} ({', '.join([parameter.type, *limits])}){about}"

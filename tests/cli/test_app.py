@@ -223,6 +223,56 @@ def test_no_hosts_file_is_usage_unless_this_machine_is_named(
     assert app.main(["hosts", "@local"]) == 0
 
 
+QUICK = b"""
+id: quick
+revision: 3
+title: More requests at once
+summary: Takes more requests.
+engine: {package: sglang, versions: ">=0.5"}
+parameters:
+  most: {type: int, default: 64, min: 1, max: 512, about: requests at once}
+launch: {args: [--max-running-requests, "64"]}
+"""
+
+
+@pytest.fixture
+def quick(project: Path) -> Path:
+    (project / "recipes" / "quick").mkdir(parents=True)
+    (project / "recipes" / "quick" / "recipe.yaml").write_bytes(QUICK)
+    return project
+
+
+@pytest.mark.usefixtures("quick")
+def test_recipes_are_listed_and_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.main(["recipes"]) == 0
+    row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("quick"))
+    assert row.split() == ["quick", "3", "sglang", ">=0.5", "most=64", "More", "requests", "at", "once"]
+    assert app.main(["recipes", "quick"]) == 0
+    shown = capsys.readouterr().out
+    assert "quick, revision 3: More requests at once\n" in shown
+    assert "  most=64 (int, at least 1, at most 512): requests at once\n" in shown
+    assert "adds to the launch: --max-running-requests 64\n" in shown
+    assert app.main(["recipes", "quick", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["parameters"]["most"]["default"] == 64
+    assert app.main(["recipes", "--json"]) == 0
+    assert "quick" in [recipe["id"] for recipe in json.loads(capsys.readouterr().out)["recipes"]]
+
+
+def test_recipes_need_no_hosts_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert app.main(["recipes"]) == 0
+
+
+def test_a_wrong_recipe_is_named_with_its_line(quick: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (quick / "recipes" / "quick" / "recipe.yaml").write_bytes(QUICK.replace(b"title", b"tilte"))
+    assert app.main(["recipes", "quick"]) == 2
+    assert capsys.readouterr().err == (
+        "error: unknown key 'tilte' in the document; recipes/quick/recipe.yaml:4; did you mean 'title'?\n"
+    )
+    assert app.main(["recipes", "quik"]) == 2
+    assert capsys.readouterr().err == "error: unknown recipe 'quik'; did you mean 'quick'?\n"
+
+
 @pytest.mark.parametrize(
     ("words", "code"),
     [
@@ -243,17 +293,18 @@ def test_a_broken_pipe_is_quiet(words: list[str], code: int) -> None:
     assert done.returncode == code
 
 
-def test_a_shell_is_told_what_fits(project: Path) -> None:
+def test_a_shell_is_told_what_fits(quick: Path) -> None:
     def complete(line: str) -> list[str]:
         done = subprocess.run(
             [sys.executable, "-m", "oeactl"],
             capture_output=True,
             text=True,
             check=False,
-            cwd=project,
+            cwd=quick,
             env={**os.environ, "_OEACTL_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": line},
         )
         return done.stdout.split()
 
     assert any("hosts" in word for word in complete("oeactl ho"))
     assert any('"@local"' in word for word in complete("oeactl hosts "))
+    assert any("quick" in word for word in complete("oeactl recipes q"))
