@@ -53,8 +53,17 @@ def test_the_installed_command_runs_without_the_checkout(wheel: Path, tmp_path: 
     venv.create(tmp_path / "venv", with_pip=False)
     python = tmp_path / "venv" / "bin" / "python"
     subprocess.run(
-        [*(sys.executable, "-m", "pip"), *("--python", str(python), "install", "--quiet", "--no-index")]
-        + ["--no-deps", str(wheel)],
+        [
+            sys.executable,
+            "-m",
+            "pip",
+            "--python",
+            str(python),
+            "install",
+            "--no-index",
+            "--no-deps",
+            str(wheel),
+        ],
         check=True,
         capture_output=True,
     )
