@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Literal, Protocol
 
 from oeactl.core.host import (
+    Journal,
     Launch,
     Process,
     ProofFile,
@@ -79,6 +80,10 @@ class Files(Protocol):
     def survey(self, request: SurveyRequest) -> Survey: ...
 
     def write(self, transaction: Transaction) -> Written: ...
+
+    def recover(self, *, root: str, state_dir: str | None) -> Journal:
+        """Undo a patch, finish a revert, that was cut short (``journal.pending``); ``recovered`` says which."""
+        ...
 
     def settle(self, *, root: str, state_dir: str | None, operation: str) -> None:
         """End the lease of ``operation``; harmless when it is already gone."""

@@ -331,9 +331,10 @@ def active_lease(journal: Journal) -> dict[str, Any] | None:
     return {**shown, "until": until}
 
 
-def check_lease(store: Store, journal: Journal, operation: str) -> None:
+def check_lease(store: Store, journal: Journal, operation: str, holder: dict[str, Any]) -> None:
+    """Raise when somebody else holds the lease: neither this operation nor the very same client process."""
     lease = active_lease(journal)
-    if lease is None or lease["operation"] == operation:
+    if lease is None or lease["operation"] == operation or lease["holder"] == holder:
         return
     raise AgentError(
         "locked",
@@ -360,7 +361,7 @@ def take(request: dict[str, Any], client: Client) -> Journal:
     store = Store(request["root"], request["state_dir"])
     with store.locked(), disk.explained(store.path):
         journal = store.read()
-        check_lease(store, journal, request["operation"])
+        check_lease(store, journal, request["operation"], request["holder"])
         journal["lease"] = new_lease(
             request["operation"], request["what"], request["holder"], request["lease_s"], journal["lease"]
         )

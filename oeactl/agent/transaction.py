@@ -30,7 +30,7 @@ def write(request: dict[str, Any], client: Client) -> dict[str, Any]:
         force = request["force"] and request["kind"] == "revert"
         recovered = recover(store, skip_foreign=force)
         journal = store.read()
-        check_lease(store, journal, request["operation"])
+        check_lease(store, journal, request["operation"], request["holder"])
         notes: list[str] = []
         if not _is_done(journal, request):
             changes = [_change(store, journal, request, wanted, notes) for wanted in request["files"]]
