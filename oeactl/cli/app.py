@@ -26,9 +26,22 @@ ABOUT = """Change a remote LLM engine's source by recipes, prove that the change
 and put every byte back."""
 
 SECTIONS: dict[str, dict[str, tuple[str, str]]] = {  # section -> command -> (module, what it does)
+    "Change and measure": {
+        "patch": ("patch", "Apply a recipe, restart the server, prove that the change runs."),
+        "bench": ("bench", "Measure throughput level by level, into results/."),
+        "status": ("status", "Tell what is on disk, loaded, taken, and whether the server is well."),
+        "revert": ("revert", "Put the original bytes back, restart the server."),
+    },
+    "The server": {
+        "start": ("serve", "Start it and wait until it answers."),
+        "stop": ("serve", "Stop it with all its processes."),
+        "restart": ("serve", "Stop it and start it again."),
+        "logs": ("serve", "Show the end of its log; -f goes on."),
+    },
     "What there is": {
         "hosts": ("hosts", "List the hosts of hosts.yaml, or show one."),
         "recipes": ("recipes", "List the recipes, or show one with its parameters."),
+        "results": ("results", "What was measured: list, show, compare."),
     },
 }
 COMMANDS = {name: row for section in SECTIONS.values() for name, row in section.items()}

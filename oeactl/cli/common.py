@@ -87,6 +87,9 @@ RecipeArgument = Annotated[
 HostArgument = Annotated[
     str | None, typer.Argument(metavar="NAME", help="One host.", autocompletion=_hosts_like)
 ]
+NoRestartOption = Annotated[
+    bool, typer.Option("--no-restart", help="Files only; a running server keeps the code it has.")
+]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 _ProjectOption = Annotated[
@@ -171,8 +174,14 @@ class Call:
         self.close()
         if self.json:
             self.document = value
+        else:
+            self.show(text())
+
+    def show(self, made: Any) -> None:
+        """Print text, or anything rich can print, as a result: on stdout, now; nothing with ``--json``."""
+        if self.json:
             return
-        made = text()
+        self.close()
         if not isinstance(made, str):
             from rich.text import Text
 
@@ -183,6 +192,13 @@ class Call:
                 screen.print(made, soft_wrap=isinstance(made, Text))
             made = "\n".join(line.rstrip() for line in captured.get().splitlines())
         self.line(made)
+
+    @property
+    def width(self) -> int:
+        """Columns of stdout; as many as wanted in a pipe."""
+        from oeactl.edges.terminal import console
+
+        return int(console(sys.stdout).width)
 
     def line(self, text: str) -> None:
         """Print a line of output as it comes (a followed log); not with ``--json``."""

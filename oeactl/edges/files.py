@@ -23,9 +23,16 @@ class AgentFiles:
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
+        self._root: str | None = None
 
     def survey(self, request: SurveyRequest) -> Survey:
-        return _read(self._agent.ask("survey", **_fields(request)), Survey)
+        survey = _read(self._agent.ask("survey", **_fields(request)), Survey)
+        self._root = survey.engine.root
+        return survey
+
+    def root(self, request: SurveyRequest) -> str:
+        """The engine's root as the last survey found it; a survey is made where there was none."""
+        return self._root or self.survey(request).engine.root
 
     def write(self, transaction: Transaction) -> Written:
         probing_s = 2 * transaction.probe.timeout_s if transaction.probe else 0.0

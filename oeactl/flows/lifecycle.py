@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from oeactl.core.host import Launch, ServerState
-from oeactl.errors import UsageError
+from oeactl.errors import Interrupted, UsageError
 from oeactl.flows.site import Site
 from oeactl.ports import Failed, Ready, Server
 
@@ -31,6 +31,12 @@ def describe(state: ServerState) -> str:
         title = f", {state.listener.title}" if state.listener.title else ""
         return f"a server that oeactl did not start (pid {state.listener.pid}{title})"
     return "no server"
+
+
+def ask(site: Site, question: str) -> None:
+    """Go on only after a yes. Raises Interrupted on a no, UsageError where nobody can be asked."""
+    if not site.prompt.confirm(question):
+        raise Interrupted("not confirmed, so nothing was changed", where=site.host.name)
 
 
 def bring_up(site: Site, launch: Launch) -> Ready | Failed:

@@ -19,7 +19,7 @@ from oeactl.core.proof import Verdict
 from oeactl.core.reasons import Refusal
 from oeactl.core.recipe import Bound, Recipe, bind
 from oeactl.errors import Interrupted, OeactlError, RolledBack
-from oeactl.flows.lifecycle import bring_up, describe, is_running, server_of, take_down
+from oeactl.flows.lifecycle import ask, bring_up, describe, is_running, server_of, take_down
 from oeactl.flows.prove import prove
 from oeactl.flows.rollback import put_back
 from oeactl.flows.site import Site, look, model_facts
@@ -95,11 +95,11 @@ def patch(
         return Patched(status="already applied", plan=plan, live="unchanged", notes=bound.notes)
     show(plan, survey)
     restart = restart and site.server is not None
-    was = server_of(site).state() if restart else None
+    was = server_of(site).state(health=False) if restart else None
     if dry_run:
         return Patched(status="dry-run", plan=plan, live="unchanged", notes=(*bound.notes, _would(was)))
     if was is not None and is_running(was):
-        site.prompt.confirm(f"Stop {describe(was)} on {site.host.name} and start it patched?")
+        ask(site, f"Stop {describe(was)} on {site.host.name} and start it patched?")
     change = _Change(site=site, survey=survey, plan=plan, operation=operation, was=was)
     written_notes, verdicts = _carry_out(change, restart=restart)
     return Patched(

@@ -13,7 +13,7 @@ from oeactl.core.plan import GoneByUpgrade, NothingToRevert, Reverting, plan_rev
 from oeactl.core.proof import Verdict
 from oeactl.core.reasons import Refusal
 from oeactl.errors import Degraded
-from oeactl.flows.lifecycle import bring_up, describe, is_running, server_of, take_down
+from oeactl.flows.lifecycle import ask, bring_up, describe, is_running, server_of, take_down
 from oeactl.flows.prove import prove
 from oeactl.flows.site import Site, look
 from oeactl.ports import Failed
@@ -46,10 +46,10 @@ def revert(site: Site, *, recipe: str | None, operation: str, restart: bool, for
     if isinstance(plan, NothingToRevert):
         return Reverted(status="nothing to revert", left=survey.journal.layers, notes=plan.notes)
     restart = restart and site.server is not None
-    was = server_of(site).state() if restart else None
+    was = server_of(site).state(health=False) if restart else None
     running = was is not None and is_running(was)
     if was is not None and running and isinstance(plan, Reverting):
-        site.prompt.confirm(f"Stop {describe(was)} on {site.host.name} and start it on the original files?")
+        ask(site, f"Stop {describe(was)} on {site.host.name} and start it on the original files?")
     site.progress.step("putting the original bytes back")
     written = site.files.write(
         Transaction(

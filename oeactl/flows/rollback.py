@@ -16,9 +16,7 @@ from oeactl.flows.site import Site, look
 from oeactl.ports import Failed
 
 
-def put_back(
-    site: Site, before: Survey, plan: Planned, was: ServerState | None, *, operation: str
-) -> bool:
+def put_back(site: Site, before: Survey, plan: Planned, was: ServerState | None, *, operation: str) -> bool:
     """Restore files and server. Returns True when the change had never reached the disk.
 
     Raises Degraded, with the manual commands, when the host cannot be brought back.

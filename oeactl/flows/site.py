@@ -28,20 +28,22 @@ class Site:
 
 def look(site: Site, modules: tuple[str, ...], *, data: bool = True) -> Survey:
     """Survey the engine, the named modules, every file the journal answers for, and the served model."""
-    host = site.host
+    return site.files.survey(survey_request(site.host, modules, data=data))
+
+
+def survey_request(host: Host, modules: tuple[str, ...], *, data: bool) -> SurveyRequest:
+    """What to look at on ``host``: the engine as its server's interpreter and environment find it."""
     server = host.server
-    return site.files.survey(
-        SurveyRequest(
-            package=host.engine.kind,
-            modules=modules,
-            python=host.engine.python or "python3",
-            root=host.engine.root,
-            cwd=server.cwd if server else None,
-            env=dict(server.env) if server else {},
-            state_dir=host.state_dir,
-            model=model_of(server.argv) if server else None,
-            data=data,
-        )
+    return SurveyRequest(
+        package=host.engine.kind,
+        modules=modules,
+        python=host.engine.python or "python3",
+        root=host.engine.root,
+        cwd=server.cwd if server else None,
+        env=dict(server.env) if server else {},
+        state_dir=host.state_dir,
+        model=model_of(server.argv) if server else None,
+        data=data,
     )
 
 

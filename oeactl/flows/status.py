@@ -1,7 +1,7 @@
 """status: what is on disk, what is loaded, what is taken; is the server well; do they agree.
 
-Three levels, never mixed up. Disk is judged from the journal and the bytes there; live from the proof files of
-the workers of this very start. Reads only: no request is sent to a server beyond one health probe.
+Three levels, never mixed up. Disk is judged from the journal and the bytes there; live from the proof files
+of the workers of this very start. Reads only: no request is sent to a server beyond one health probe.
 """
 
 from __future__ import annotations

@@ -1,0 +1,96 @@
+"""``oeactl patch``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from oeactl.cli.common import Call, HostOption, NoRestartOption, RecipeOption, YesOption, command
+
+if TYPE_CHECKING:
+    from oeactl.core.host import Survey
+    from oeactl.core.plan import Planned
+
+SetOption = Annotated[
+    list[str], typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the recipe; may be repeated.")
+]
+DryRunOption = Annotated[
+    bool, typer.Option("--dry-run", help="Show what would change and restart; write nothing on the host.")
+]
+
+
+@command(
+    "oeactl patch --host 10.1.230.174",
+    "oeactl patch --set k0=2 --dry-run",
+    "oeactl patch --recipe oea --set k0=4 --set max_tokens=256 --yes",
+)
+def patch(
+    call: Call,
+    host: HostOption = None,
+    recipe: RecipeOption = "oea",
+    sets: SetOption = [],  # noqa: B006 - typer's way to say none
+    dry_run: DryRunOption = False,
+    no_restart: NoRestartOption = False,
+    yes: YesOption = False,
+) -> None:
+    """Apply a recipe to the engine on a host, restart the server, prove that the change runs.
+
+    All files or none, from a plan made on the very bytes that are there. If the server does not come up, or
+    its workers do not show the change, the files and the server are put back (exit 6). Twice is once: what is
+    applied already is left alone; other parameters are changed in place.
+    """
+    from oeactl.cli.wiring import wired
+    from oeactl.core.recipe import load_recipe
+    from oeactl.edges.clock import new_operation
+    from oeactl.edges.config import recipe_folder
+    from oeactl.edges.local_record import Patched as OnRecord
+    from oeactl.edges.local_record import local_record
+    from oeactl.flows.patch import patch as run
+    from oeactl.render.change import patched_document, patched_lines, planned_lines
+
+    values = _values(sets)
+    loaded = load_recipe(recipe_folder(call.root, recipe))
+    with wired(call, call.host(host), yes=yes) as here:
+
+        def show(plan: Planned, survey: Survey) -> None:
+            if not call.json:
+                call.show(planned_lines(plan, survey, whole=dry_run or call.verbose))
+
+        operation, applied_at = new_operation(here.site.clock)
+        outcome = run(
+            here.site,
+            loaded,
+            values,
+            operation=operation,
+            applied_at=applied_at,
+            dry_run=dry_run,
+            restart=not no_restart,
+            show=show,
+        )
+        if outcome.status == "patched":
+            local_record().add(
+                OnRecord(
+                    host=here.site.host.name,
+                    address=here.site.host.address,
+                    project=str(call.project.root),
+                    recipe=outcome.plan.recipe,
+                    digest=outcome.plan.digest,
+                    at=applied_at,
+                )
+            )
+        call.emit(patched_document(outcome), lambda: patched_lines(outcome, here.site.host.name))
+
+
+def _values(sets: list[str]) -> dict[str, str]:
+    from oeactl.errors import UsageError
+
+    values: dict[str, str] = {}
+    for text in sets:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise UsageError(f"'{text}' is not NAME=VALUE", hint="--set k0=4")
+        if name.strip() in values:
+            raise UsageError(f"{name.strip()} is set twice", hint="name each parameter once")
+        values[name.strip()] = value.strip()
+    return values

@@ -1,0 +1,160 @@
+"""From a host's entry to everything a flow may ask of it: the one place where edges are chosen.
+
+Owns: which edge stands behind which port, and that connections are closed. Refuses: to do anything with them.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from oeactl.core.host import Holder
+from oeactl.core.inventory import Host, ServerSpec, at_home, needs_home
+from oeactl.edges.agent_link import AgentLink
+from oeactl.edges.clock import SystemClock
+from oeactl.edges.files import AgentFiles
+from oeactl.errors import UsageError
+from oeactl.flows.site import Site, survey_request
+from oeactl.ports import Driver, Engine, Remote, Server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from oeactl.cli.common import Call
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wired:
+    """An open site, and what makes its driver."""
+
+    site: Site
+    driver: Callable[[], Driver]
+
+
+@contextmanager
+def wired(call: Call, host: Host, *, yes: bool = False) -> Iterator[Wired]:
+    """Everything on one host, for the length of a command."""
+    remote = _remote(host)
+    try:
+        if needs_home(host):
+            host = at_home(host, _home(remote))
+        agent = AgentLink(remote, python=host.engine.python, become=host.become)
+        files = AgentFiles(agent)
+        key = _api_key(host)
+        site = Site(
+            host=host,
+            files=files,
+            server=_server(host, agent, files, key),
+            engine=_engine(host, agent, key),
+            clock=SystemClock(),
+            progress=call.progress,
+            prompt=call.prompt(yes),
+            holder=Holder(user=getpass.getuser(), host=platform.node(), pid=os.getpid()),
+        )
+        yield Wired(site=site, driver=lambda: _driver(host, agent, key))
+    finally:
+        remote.close()
+
+
+def _remote(host: Host) -> Remote:
+    if host.is_local:
+        from oeactl.edges.local import open_local
+
+        return open_local(host.name)
+    from oeactl.edges.ssh import open_ssh
+
+    return open_ssh(
+        name=host.name,
+        address=host.address or host.name,
+        port=host.port,
+        user=host.user,
+        identity_file=host.identity_file,
+        proxy_jump=host.proxy_jump,
+        ssh_config=host.ssh_config,
+    )
+
+
+def _home(remote: Remote) -> str:
+    done = remote.run(("sh", "-c", 'printf "\\n%s" "$HOME"'), timeout_s=30.0)
+    home = done.stdout.rpartition(b"\n")[2].decode("utf-8", "replace")
+    if not home.startswith("/"):
+        raise UsageError(
+            "its home folder is not known, so ~ in its paths means nothing",
+            where=remote.name,
+            hint="write whole paths in hosts.yaml",
+        )
+    return home
+
+
+def _api_key(host: Host) -> str | None:
+    name = host.server.api_key_env if host.server else None
+    if name is None:
+        return None
+    if not os.environ.get(name):
+        raise UsageError(
+            f"the variable {name}, which holds the server's API key, is not set",
+            where=f"hosts.yaml: {host.name}.server.api_key_env",
+            hint=f"export {name}=…",
+        )
+    return os.environ[name]
+
+
+def _server(host: Host, agent: AgentLink, files: AgentFiles, key: str | None) -> Server | None:
+    from oeactl.edges.servers.commands import CommandsServer
+    from oeactl.edges.servers.process import ProcessServer
+
+    spec = host.server
+    if spec is None:
+        return None
+
+    def root() -> str:
+        return files.root(survey_request(host, (), data=False))
+
+    if spec.manager == "process":
+        return ProcessServer(
+            agent,
+            root=root,
+            state_dir=host.state_dir,
+            url=spec.url,
+            log=spec.log,
+            kind=host.engine.kind,
+            ready_timeout_s=spec.ready_timeout_s,
+            stop_timeout_s=spec.stop_timeout_s,
+            api_key=key,
+        )
+    return CommandsServer(
+        agent,
+        start=spec.start,
+        stop=spec.stop,
+        status=spec.status,
+        cwd=spec.cwd,
+        env=spec.env,
+        root=root,
+        state_dir=host.state_dir,
+        url=spec.url,
+        log=spec.log,
+        kind=host.engine.kind,
+        ready_timeout_s=spec.ready_timeout_s,
+        stop_timeout_s=spec.stop_timeout_s,
+        api_key=key,
+    )
+
+
+def _engine(host: Host, agent: AgentLink, key: str | None) -> Engine | None:
+    from oeactl.edges.engines.sglang import SglangEngine
+
+    return SglangEngine(agent, url=host.server.url, api_key=key) if host.server else None
+
+
+def _driver(host: Host, agent: AgentLink, key: str | None) -> Driver:
+    from oeactl.edges.drivers.sglang import SglangClient
+
+    spec = host.server or ServerSpec()
+    return SglangClient(
+        agent, python=host.engine.python or "python3", env=spec.env, cwd=spec.cwd, api_key=key
+    )

@@ -1,0 +1,276 @@
+"""Measure a sweep on a server that is up: level by level, each judged and kept before the next begins.
+
+The story of one level: note which server this is; warm up with prompts that nobody measures; have the prefix
+cache flushed, and confirmed; send the measured load; ask for one more token; look at the files, the workers
+and their proofs again; let every gate judge; keep it. A void level is kept with its reasons and the sweep
+goes on, unless the server is gone. Ctrl-C, a lost connection and a dead server end the sweep and lose
+nothing that was finished.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from oeactl.core.activation import activations
+from oeactl.core.gates import Evidence, Target, failures, judge, leader, warnings
+from oeactl.core.host import ProofFile, Reply, ServerState, Survey
+from oeactl.core.load import Point, Sweep
+from oeactl.core.results import moment, record
+from oeactl.core.run import Outcome, PointRecord, ProofRecord, RawFile, Trial, WarmUp
+from oeactl.errors import OeactlError
+from oeactl.flows.site import Site, look
+from oeactl.ports import Driver, Engine, PointMeasured, PointRequest, Server, Store
+
+_FLUSH_TRIES = 5
+_FLUSH_PAUSE_S = 2.0
+_START_S = 300.0  # a client that imports its engine from a cold disk
+_SLOWER = 5.0  # how many times slower than its warm-up a level may be before it is given up
+_TOKEN_PROMPT = (11, 12, 13, 14, 15, 16, 17, 18)
+_NOT_FLUSHED = "not sent: the prefix cache still held the warm-up"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Course:
+    """What one sweep needs. url, model, tokenizer: as seen on the host; survey: the host before the sweep.
+
+    gpus: how many the server uses, None unknown. point_timeout_s: the longest that one burst may take.
+    """
+
+    site: Site
+    server: Server
+    engine: Engine
+    driver: Driver
+    store: Store
+    sweep: Sweep
+    modules: tuple[str, ...]
+    survey: Survey
+    url: str
+    model: str
+    tokenizer: str
+    gpus: int | None
+    point_timeout_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Seen:
+    """One level as kept, and what the look after it showed."""
+
+    kept: PointRecord
+    evidence: Evidence
+    proofs: tuple[ProofFile, ...]
+
+    @property
+    def server_gone(self) -> bool:
+        return leader(self.evidence.after) is None or self.evidence.token_after is False
+
+
+def run_sweep(course: Course, trial: Trial) -> tuple[Trial, OeactlError | None]:
+    """Measure every level into ``trial``, which was begun in the store, and end it there.
+
+    Returns the ended trial, and what broke the sweep off; None where its outcome says it all.
+    """
+    levels: list[_Seen] = []
+    outcome: Outcome = "completed"
+    reason = ""
+    broken: OeactlError | None = None
+    try:
+        for index, point in enumerate(course.sweep.points, start=1):
+            levels.append(_level(course, trial, index, point))
+            if levels[-1].server_gone:
+                outcome, reason = "server_lost", f"the server did not survive level {point.concurrency}"
+                break
+    except KeyboardInterrupt:
+        outcome, reason = "interrupted", "Ctrl-C"
+    except OeactlError as problem:
+        outcome, reason, broken = "failed", problem.what, problem
+    return _ended(course, trial, levels, outcome, reason), broken
+
+
+def _level(course: Course, trial: Trial, index: int, point: Point) -> _Seen:
+    """Measure, judge and keep one level."""
+    site = course.site
+    site.progress.step(
+        f"level {index} of {len(course.sweep.points)}: {point.concurrency} at once, "
+        f"{point.input_len} tokens in, {point.output_len} out"
+    )
+    started = site.clock.now()
+    before = course.server.state()
+    measured, warm_up = _burst(course, point)
+    evidence, proofs = _look_again(course, point, before, measured, warm_up)
+    gates = judge(evidence)
+    reasons = failures(gates)
+    kept = PointRecord(
+        index=index,
+        point=point,
+        started_at=moment(started),
+        ended_at=moment(site.clock.now()),
+        argv=measured.argv,
+        workload_sha256=_workload(course, trial, point),
+        valid=not reasons,
+        reasons=reasons,
+        gates=gates,
+        measurement=measured.measurement,
+        output_tokens_per_s_per_gpu=_per_gpu(course, measured),
+        warm_up=warm_up,
+        raw=_raw(course, trial, measured),
+        tail=measured.tail,
+    )
+    course.store.save_point(trial, kept)
+    for line in reasons:
+        site.progress.warn(f"level {point.concurrency} is void: {line}")
+    for line in warnings(gates):
+        site.progress.note(f"level {point.concurrency}: {line}")
+    return _Seen(kept=kept, evidence=evidence, proofs=proofs)
+
+
+def _burst(course: Course, point: Point) -> tuple[PointMeasured, WarmUp | None]:
+    """Warm up, flush, measure. What spoils one of them spoils the level, and is its failure."""
+    progress = course.site.progress
+    progress.update("warming up")
+    warmed = course.driver.run(_request(course, point, None), progress)
+    if warmed.measurement is None:
+        failure = f"the warm-up failed: {warmed.failure}"
+        return msgspec.structs.replace(warmed, failure=failure), None
+    flushed, attempts = _flush(course)
+    warm_up = WarmUp(
+        requests=point.warmup_requests,
+        completed=warmed.measurement.completed,
+        duration_s=warmed.measurement.duration_s,
+        output_tokens_per_s=warmed.measurement.output_tokens_per_s,
+        flushed=flushed,
+        flush_attempts=attempts,
+    )
+    if not flushed:
+        return PointMeasured(argv=warmed.argv, failure=_NOT_FLUSHED), warm_up
+    progress.update("measuring")
+    return course.driver.run(_request(course, point, warm_up), progress), warm_up
+
+
+def _request(course: Course, point: Point, warm_up: WarmUp | None) -> PointRequest:
+    """The measured burst is bounded by what its warm-up took, so that one stuck stream costs minutes."""
+    deadline_s = course.point_timeout_s
+    if warm_up is not None:
+        expected_s = warm_up.duration_s * point.requests / point.warmup_requests
+        deadline_s = min(deadline_s, _START_S + _SLOWER * expected_s)
+    return PointRequest(
+        phase="measured" if warm_up else "warm-up",
+        point=point,
+        url=course.url,
+        model=course.model,
+        tokenizer=course.tokenizer,
+        deadline_s=deadline_s,
+    )
+
+
+def _flush(course: Course) -> tuple[bool, int]:
+    """Ask until it is confirmed: right after a load the engine is busy, and refuses."""
+    for attempt in range(1, _FLUSH_TRIES):
+        if course.engine.flush_cache():
+            return True, attempt
+        course.site.clock.sleep(_FLUSH_PAUSE_S)
+    return course.engine.flush_cache(), _FLUSH_TRIES
+
+
+def _look_again(
+    course: Course, point: Point, before: ServerState, measured: PointMeasured, warm_up: WarmUp | None
+) -> tuple[Evidence, tuple[ProofFile, ...]]:
+    """See what is there after the level: a token, the files, the server, the proofs."""
+    (reply,) = course.engine.complete(prompts=[_TOKEN_PROMPT], output_len=1, concurrency=1)
+    survey = look(course.site, course.modules, data=False)
+    after, proofs = course.server.state(), course.server.proofs()
+    evidence = Evidence(
+        point=point,
+        before=before,
+        after=after,
+        measurement=measured.measurement,
+        requests=measured.requests,
+        failure=measured.failure,
+        flushed=warm_up.flushed if warm_up else None,
+        token_after=tokens_in(reply) > 0,
+        token_problem=reply.error or f"HTTP {reply.status}",
+        targets=targets(course.survey, survey),
+        activations=activations(course.survey.journal.layers, after, proofs),
+        gpus=len(survey.host.gpus),
+    )
+    return evidence, proofs
+
+
+def tokens_in(reply: Reply) -> int:
+    """How many tokens a completion really brought, by the server's own count; 0 for anything else."""
+    if reply.status != 200:
+        return 0
+    try:
+        body: Any = json.loads(reply.body)
+    except ValueError:
+        return 0
+    counts = (body.get("meta_info") or body.get("usage")) if isinstance(body, dict) else None
+    count = counts.get("completion_tokens") if isinstance(counts, dict) else None
+    return count if isinstance(count, int) else 0
+
+
+def targets(before: Survey, after: Survey) -> tuple[Target, ...]:
+    """The files that recipes change, as they were and as they are, beside what the journal said before."""
+    expected = {file.path: file.expected_sha256 for file in before.journal.files}
+    now = {file.path: file.sha256 for file in after.files if not file.missing}
+    return tuple(
+        Target(
+            module=file.module,
+            path=file.path,
+            expected_sha256=expected.get(file.path),
+            before_sha256=file.sha256,
+            after_sha256=now.get(file.path, ""),
+        )
+        for file in before.files
+        if not file.missing
+    )
+
+
+def _per_gpu(course: Course, measured: PointMeasured) -> float | None:
+    if not course.gpus or measured.measurement is None:
+        return None
+    return measured.measurement.output_tokens_per_s / course.gpus
+
+
+def _raw(course: Course, trial: Trial, measured: PointMeasured) -> RawFile | None:
+    if measured.requests is None:
+        return None
+    rows = msgspec.to_builtins(measured.requests)
+    data = json.dumps(rows, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+    return course.store.save_raw(trial.run_id, data)
+
+
+def _workload(course: Course, trial: Trial, point: Point) -> str:
+    """A name for the prompts: the client makes them, so what it makes them from is hashed."""
+    made_from = {
+        "dataset": course.sweep.dataset,
+        "client": [trial.driver.name, trial.driver.version],
+        "tokenizer": course.tokenizer,
+        "shape": [point.input_len, point.output_len, point.requests],
+        "seed": point.seed,
+    }
+    return hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()
+
+
+def _ended(course: Course, trial: Trial, levels: list[_Seen], outcome: Outcome, reason: str) -> Trial:
+    """Write the whole trial, with the files and proofs as the look after its last level showed them."""
+    ended = msgspec.structs.replace(
+        trial,
+        ended_at=moment(course.site.clock.now()),
+        outcome=outcome,
+        outcome_reason=reason,
+        points=tuple(level.kept for level in levels),
+    )
+    if levels:
+        ended = msgspec.structs.replace(
+            ended,
+            targets=levels[-1].evidence.targets,
+            activations=levels[-1].evidence.activations,
+            proofs=tuple(record(ProofRecord, proof) for proof in levels[-1].proofs),
+        )
+    course.store.save_trial(ended)
+    return ended

@@ -1,0 +1,165 @@
+"""A planned, a made and an undone change, as a person reads it and as a program does.
+
+Owns: the wording of patch and revert. Refuses: to print, and to decide what is well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from oeactl.render.diff import coloured, unified_diff
+
+if TYPE_CHECKING:
+    from oeactl.core.host import Survey
+    from oeactl.core.plan import Planned
+    from oeactl.core.proof import Verdict
+    from oeactl.edges.local_record import Patched as OnRecord
+    from oeactl.flows.patch import Patched
+    from oeactl.flows.revert import Reverted
+    from oeactl.flows.serve import Served
+
+
+def parameters(values: dict[str, Any]) -> str:
+    """``k0=4 min_tokens=2``."""
+    return " ".join(f"{name}={value}" for name, value in values.items())
+
+
+def planned_lines(plan: Planned, survey: Survey, *, whole: bool) -> Any:
+    """The plan: engine, recipe, files with their line counts; with ``whole`` the difference and hashes."""
+    from rich.text import Text
+
+    engine = survey.engine
+    text = Text()
+    text.append(f"{engine.package} {engine.version or '(no version)'}", "bold")
+    text.append(f" in {engine.root}{'' if plan.listed else ', a file that no release is known by'}\n")
+    text.append(f"{plan.recipe} r{plan.revision}", "bold")
+    text.append(f"  {parameters(plan.parameters)}  plan {plan.digest[:12]}\n")
+    for file in plan.files:
+        diff = unified_diff(file.path, file.before, file.after)
+        added, removed = _counts(diff)
+        text.append(f"  +{added}", "green")
+        text.append(f" -{removed}", "red")
+        text.append(f"  {file.path}\n")
+        if whole:
+            text.append("\n")
+            text.append(coloured(diff))
+            text.append("\n")
+    text.rstrip()
+    return text
+
+
+def _counts(diff: str) -> tuple[int, int]:
+    lines = diff.splitlines()[2:]
+    return sum(line.startswith("+") for line in lines), sum(line.startswith("-") for line in lines)
+
+
+def patched_lines(outcome: Patched, host: str) -> str:
+    """How a patch ended, in a few lines."""
+    plan = outcome.plan
+    what = f"{plan.recipe} r{plan.revision} ({parameters(plan.parameters)})"
+    if outcome.status == "already applied":
+        lines = [f"already applied on {host}: {what}; nothing was written"]
+    elif outcome.status == "dry-run":
+        lines = [f"dry run on {host}: nothing was written"]
+    else:
+        lines = [f"patched {host}: {what}", *_live_lines(outcome.live, host), *_proof_lines(outcome.verdicts)]
+    return "\n".join([*lines, *_notes(outcome.notes)])
+
+
+def _live_lines(live: str, host: str) -> list[str]:
+    if live == "old code":
+        return [f"  on disk only: a running server still runs the old code; oeactl restart --host {host}"]
+    if live == "no server":
+        return ["  on disk only: hosts.yaml has no server for this host"]
+    return [f"  server {live}"]
+
+
+def _proof_lines(verdicts: Sequence[Verdict]) -> list[str]:
+    lines = []
+    for verdict in verdicts:
+        lines.append(f"  {'proof' if verdict.proven else 'not measured'}: {verdict.summary}")
+        lines += [f"    {line}" for line in verdict.lines()]
+    return lines
+
+
+def _notes(notes: Sequence[str]) -> list[str]:
+    return [f"  note: {note}" for note in notes]
+
+
+def patched_document(outcome: Patched) -> dict[str, Any]:
+    """Patch's outcome as one JSON document; each file with its hashes and difference."""
+    plan = outcome.plan
+    return {
+        "status": outcome.status,
+        "recipe": plan.recipe,
+        "revision": plan.revision,
+        "parameters": plan.parameters,
+        "digest": plan.digest,
+        "operation": outcome.operation or None,
+        "files": [
+            {
+                "module": file.module,
+                "path": file.path,
+                "before_sha256": file.before_sha256,
+                "after_sha256": file.after_sha256,
+                "pristine_sha256": file.pristine_sha256,
+                "diff": unified_diff(file.path, file.before, file.after),
+            }
+            for file in getattr(plan, "files", ())
+        ],
+        "live": outcome.live,
+        "proof": outcome.verdicts,
+        "notes": outcome.notes,
+    }
+
+
+def reverted_lines(outcome: Reverted, host: str, others: Sequence[OnRecord]) -> str:
+    """How a revert ended; at its end the other hosts that are still patched as far as is known here."""
+    if outcome.status == "nothing to revert":
+        lines = [f"nothing to revert on {host}: every file is the original"]
+    elif outcome.status == "gone by upgrade":
+        lines = [f"gone by upgrade on {host}: {', '.join(outcome.recipes)}; the record is closed"]
+    else:
+        lines = [f"reverted {host}: {', '.join(outcome.recipes)}; the original bytes are back"]
+        lines += [f"  {path}" for path in outcome.files]
+        lines += _reverted_live(outcome.live, host)
+    if outcome.left:
+        stay = ", ".join(f"{layer.recipe} ({parameters(layer.parameters)})" for layer in outcome.left)
+        lines.append(f"  stays applied: {stay}")
+    lines += [*_proof_lines(outcome.verdicts), *_notes(outcome.notes)]
+    if others:
+        lines.append("still patched, by the record here:")
+        lines += [f"  {one.host}: {one.recipe}, since {one.at} ({one.project})" for one in others]
+    return "\n".join(lines)
+
+
+def _reverted_live(live: str, host: str) -> list[str]:
+    return {
+        "restarted": ["  server restarted, and it answers"],
+        "down": ["  no server was running"],
+        "old code": [
+            f"  on disk only: a running server keeps the patched code; oeactl restart --host {host}"
+        ],
+    }.get(live, [])
+
+
+def served_lines(outcome: Served, host: str) -> str:
+    """How start, stop or restart ended."""
+    pid = f", pid {outcome.pid}" if outcome.pid else ""
+    seconds = f"; it answered after {outcome.seconds:.0f} s" if outcome.seconds is not None else ""
+    return "\n".join([f"{outcome.status} on {host}{pid}{seconds}", *_proof_lines(outcome.verdicts)])
+
+
+def reverted_document(outcome: Reverted, others: Sequence[OnRecord]) -> dict[str, Any]:
+    """Revert's outcome as one JSON document."""
+    return {
+        "status": outcome.status,
+        "recipes": outcome.recipes,
+        "files": outcome.files,
+        "left": [{"recipe": layer.recipe, "parameters": layer.parameters} for layer in outcome.left],
+        "live": outcome.live,
+        "proof": outcome.verdicts,
+        "notes": outcome.notes,
+        "still_patched_elsewhere": others,
+    }
