@@ -1,0 +1,363 @@
+"""Recipe x parameters x the bytes on a host -> exact edits and their hashes; or already applied; or refused.
+
+Owns: the decision, the stack of layers, the plan digest and the last gates (twice is once, and back is
+where it was). Refuses: to write, and to call anything a success that changes nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import msgspec
+
+from oeactl.core.changes import Changed, changes, filled
+from oeactl.core.edits import Overlap, compose, unified
+from oeactl.core.guards import in_range
+from oeactl.core.host import Edit, FileRecord, FileState, FileWrite, Holder, Journal, Layer, Survey, Value
+from oeactl.core.parameters import Bound
+from oeactl.core.reasons import CannotPlace, Reason, Refusal
+from oeactl.core.recipe import RecipeFile
+from oeactl.core.revert import Reverting, plan_revert
+from oeactl.core.snippets import HOLE
+from oeactl.core.source import Source, compile_fault
+from oeactl.core.standing import Standing, all_stand, edits_of, in_the_way, live
+
+
+class PlannedFile(Value, frozen=True, kw_only=True):
+    """A file before and after, whole."""
+
+    module: str
+    path: str
+    before: bytes
+    after: bytes
+    before_sha256: str
+    after_sha256: str
+    pristine_sha256: str
+    edits: tuple[Edit, ...]
+
+    def diff(self) -> str:
+        """The change as a unified difference."""
+        return unified(self.before, self.after, f"a{self.path}", f"b{self.path}")
+
+
+class Planned(Value, frozen=True, kw_only=True):
+    """Edits that may be made. layer: this recipe's; layers_after: the whole stack with it.
+
+    replaces: it was on with other parameters, revision or text. listed: every file is one that was tested.
+    """
+
+    recipe: str
+    revision: int
+    parameters: dict[str, object]
+    digest: str
+    files: tuple[PlannedFile, ...]
+    layer: Layer
+    layers_after: tuple[Layer, ...]
+    replaces: bool
+    listed: bool
+    notes: tuple[str, ...] = ()
+
+    def writes(self) -> tuple[FileWrite, ...]:
+        """The files of the transaction."""
+        return tuple(
+            FileWrite(
+                module=file.module,
+                path=file.path,
+                before_sha256=file.before_sha256,
+                after=file.after,
+                after_sha256=file.after_sha256,
+                pristine_sha256=file.pristine_sha256,
+            )
+            for file in self.files
+        )
+
+    def diff(self) -> str:
+        """Every file's change."""
+        return "".join(file.diff() for file in self.files)
+
+
+class AlreadyApplied(Value, frozen=True, kw_only=True):
+    """This revision with these parameters is on disk, byte for byte."""
+
+    recipe: str
+    layer: Layer
+    notes: tuple[str, ...] = ()
+
+
+Plan = Planned | AlreadyApplied | Refusal
+
+
+class _Target(Value, frozen=True, kw_only=True):
+    """A file of the recipe on this host, and what the recipe makes of its original."""
+
+    file: RecipeFile
+    standing: Standing
+    changed: Changed
+
+
+def make_plan(bound: Bound, survey: Survey, *, operation: str, applied_at: str, applied_by: Holder) -> Plan:
+    """Plan a recipe for one host. operation, applied_at (ISO 8601), applied_by: for the journal's layer."""
+    try:
+        plan = _plan(bound, survey, operation=operation, applied_at=applied_at, applied_by=applied_by)
+        if isinstance(plan, Planned):
+            _prove(bound, survey, plan)
+    except CannotPlace as refusal:
+        return Refusal(recipe=bound.recipe.id, reasons=refusal.reasons)
+    return plan
+
+
+def _plan(
+    bound: Bound, survey: Survey, *, operation: str, applied_at: str, applied_by: Holder
+) -> Planned | AlreadyApplied:
+    recipe = bound.recipe
+    standings = all_stand(survey)
+    targets = _standings_of(bound, survey, standings)
+    stack, notes = live(survey, standings)
+    prior = next((layer for layer in stack if layer.recipe == recipe.id), None)
+    same = prior is not None and _same(prior, bound)
+    try:
+        made = tuple(
+            _Target(file=file, standing=standing, changed=_changed(bound, survey, file, standing))
+            for file, standing in targets
+        )
+    except CannotPlace:
+        if prior is not None and same:  # what is on disk is what was asked for, whatever could be made today
+            return AlreadyApplied(recipe=recipe.id, layer=prior)
+        raise
+    digest = plan_digest(bound, made)
+    layer = Layer(
+        recipe=recipe.id,
+        revision=recipe.revision,
+        parameters=bound.parameters,
+        digest=digest,
+        operation=operation,
+        applied_at=applied_at,
+        applied_by=applied_by,
+        edits={target.standing.path: filled(target.changed.edits, digest) for target in made},
+        args=recipe.document.launch.args,
+        env=recipe.document.launch.env,
+        proof=recipe.document.proof,
+    )
+    if prior is not None and same and prior.digest == digest:
+        return AlreadyApplied(recipe=recipe.id, layer=prior, notes=notes)
+    after = tuple(layer if other is prior else other for other in stack) if prior else (*stack, layer)
+    files = _files(standings, prior, layer, after)
+    launch = (layer.args, layer.env) != ((prior.args, prior.env) if prior else ((), {}))
+    if not files and not launch:
+        what = "the recipe would change nothing here"
+        raise CannotPlace(Reason(kind="nothing", what=what, where=survey.engine.root))
+    return Planned(
+        recipe=recipe.id,
+        revision=recipe.revision,
+        parameters=bound.parameters,
+        digest=digest,
+        files=files,
+        layer=layer,
+        layers_after=after,
+        replaces=prior is not None,
+        listed=all(_listed(target) for target in made),
+        notes=(*bound.notes, *notes, *_notes(made, survey, text_changed=same)),
+    )
+
+
+def _standings_of(
+    bound: Bound, survey: Survey, standings: dict[str, Standing]
+) -> tuple[tuple[RecipeFile, Standing], ...]:
+    """The recipe's files on this host. Raises CannotPlace for all that cannot be planned on."""
+    versions = bound.recipe.document.engine.versions
+    reasons: list[Reason] = []
+    if in_range(survey.engine.version, versions) is False:
+        what = f"recipe {bound.recipe.id} is for {bound.recipe.document.engine.package} {versions}"
+        what += f", this is {survey.engine.version}"
+        reasons.append(Reason(kind="version", what=what, where=survey.engine.root))
+    by_module = {standing.module: standing for standing in standings.values()}
+    found = []
+    for file in bound.recipe.files:
+        standing = by_module.get(file.module)
+        if standing is None:
+            raise ValueError(f"the survey lacks {file.module}")
+        state = standing.file
+        reason = in_the_way(standing)
+        if reason.kind != "nothing":
+            reasons.append(reason)
+        elif state is not None and state.problem:
+            reasons.append(Reason(kind="read-only", what=state.problem, where=standing.path))
+        elif state is not None and not state.writable:
+            what = "the file cannot be written by this user"
+            hint = "set 'become: sudo', or connect as the owner"
+            reasons.append(Reason(kind="read-only", what=what, where=standing.path, hint=hint))
+        found.append((file, standing))
+    if reasons:
+        raise CannotPlace(*reasons)
+    return tuple(found)
+
+
+def _changed(bound: Bound, survey: Survey, file: RecipeFile, standing: Standing) -> Changed:
+    return changes(
+        bound,
+        file,
+        standing.original,
+        where=standing.path,
+        version=survey.engine.version,
+        python=survey.engine.python_version,
+    )
+
+
+def _same(layer: Layer, bound: Bound) -> bool:
+    return layer.revision == bound.recipe.revision and layer.parameters == bound.parameters
+
+
+def plan_digest(bound: Bound, made: tuple[_Target, ...]) -> str:
+    """sha256, hex, of all that the plan is, but for host, time and the digest's own place."""
+    launch = bound.recipe.document.launch
+    told = {
+        "recipe": bound.recipe.id,
+        "revision": bound.recipe.revision,
+        "parameters": bound.parameters,
+        "launch": [list(launch.args), sorted(launch.env.items())],
+        "files": [
+            [
+                target.file.module,
+                target.standing.original_sha256,
+                [
+                    [edit.start, edit.end, edit.text.replace(HOLE.encode(), b"").hex()]
+                    for edit in target.changed.edits
+                ],
+            ]
+            for target in made
+        ],
+    }
+    return hashlib.sha256(json.dumps(told, sort_keys=True, ensure_ascii=True).encode()).hexdigest()
+
+
+def _files(
+    standings: dict[str, Standing], prior: Layer | None, layer: Layer, stack: tuple[Layer, ...]
+) -> tuple[PlannedFile, ...]:
+    """Every file that comes out different under the new stack. Raises CannotPlace."""
+    paths = sorted({*layer.edits, *(prior.edits if prior else ())})
+    made = []
+    for path in paths:
+        standing = standings.get(path)
+        if standing is None:
+            raise ValueError(f"the survey lacks {path}, which the recipe changed before")
+        try:
+            after = compose(standing.original, edits_of(stack, path))
+        except Overlap as overlap:
+            raise _overlap(standing, stack, overlap) from overlap
+        if after == standing.current:
+            continue
+        if len([other for other in stack if other.edits.get(path)]) > 1:
+            _compiles(standing, after)
+        made.append(
+            PlannedFile(
+                module=standing.module,
+                path=path,
+                before=standing.current,
+                after=after,
+                before_sha256=hashlib.sha256(standing.current).hexdigest(),
+                after_sha256=hashlib.sha256(after).hexdigest(),
+                pristine_sha256=standing.original_sha256,
+                edits=layer.edits.get(path, ()),
+            )
+        )
+    return tuple(made)
+
+
+def _overlap(standing: Standing, stack: tuple[Layer, ...], overlap: Overlap) -> CannotPlace:
+    first, second = (stack[owner].recipe for owner in overlap.owners)
+    source = Source(standing.original, standing.path)
+    line = source.line(max(overlap.second.start - len(source.bom), 0))
+    what = f"recipes {first} and {second} change the same text"
+    hint = f"oeactl revert --recipe {first}"
+    return CannotPlace(Reason(kind="overlap", what=what, where=standing.path, line=line, hint=hint))
+
+
+def _compiles(standing: Standing, after: bytes) -> None:
+    fault = compile_fault(Source(after, standing.path).text)
+    if fault and not compile_fault(Source(standing.original, standing.path).text):
+        what = f"the recipes together do not compile: {fault}"
+        raise CannotPlace(Reason(kind="gate", what=what, where=standing.path))
+
+
+def _listed(target: _Target) -> bool:
+    document = target.file.document
+    tested = {tested.sha256 for tested in document.tested}
+    tested |= {sha256 for variant in document.variants for sha256 in variant.sha256}
+    return target.standing.original_sha256 in tested
+
+
+def _notes(made: tuple[_Target, ...], survey: Survey, *, text_changed: bool) -> list[str]:
+    notes = [f"{target.file.module}: {note}" for target in made for note in target.changed.notes]
+    for target in made:
+        state = target.standing.file
+        if not _listed(target):
+            version = survey.engine.version or "of unknown version"
+            notes.append(
+                f"{target.file.module}: unlisted ({survey.engine.package} {version}), every guard holds"
+            )
+        if state is not None and state.record_sha256 not in (None, target.standing.original_sha256):
+            notes.append(f"{target.file.module}: not the release's own file, someone changed it before")
+    if text_changed:
+        notes.append("the recipe's text changed under the same revision: applied anew")
+    return notes
+
+
+def _prove(bound: Bound, survey: Survey, plan: Planned) -> None:
+    """The last gates: planned again it is already applied, and reverted it is what it was.
+
+    Raises CannotPlace.
+    """
+    later = _afterwards(survey, plan)
+    again = _plan(
+        bound,
+        later,
+        operation=plan.layer.operation,
+        applied_at=plan.layer.applied_at,
+        applied_by=plan.layer.applied_by,
+    )
+    if not isinstance(again, AlreadyApplied) or again.layer.digest != plan.digest:
+        raise _unproven("planned again it would change more", survey)
+    back = plan_revert(later, recipe=plan.recipe, force=False)
+    if not isinstance(back, Reverting):
+        raise _unproven("it could not be taken back", survey)
+    without = tuple(layer for layer in plan.layers_after if layer is not plan.layer)
+    standings = all_stand(survey)
+    for file in back.files:
+        original = standings[file.path].original
+        if file.after != compose(original, edits_of(without, file.path)):
+            raise _unproven("taking it back gives other bytes", survey)
+        if not plan.replaces and file.after != standings[file.path].current:
+            raise _unproven("taking it back does not give what was there", survey)
+
+
+def _unproven(what: str, survey: Survey) -> CannotPlace:
+    return CannotPlace(Reason(kind="gate", what=what, where=survey.engine.root))
+
+
+def _afterwards(survey: Survey, plan: Planned) -> Survey:
+    """The survey of this host once the plan is carried out."""
+    made = {file.path: file for file in plan.files}
+    originals = {record.path: record for record in survey.journal.files}
+    records = {path: record for path, record in originals.items() if path not in made}
+    files: list[FileState] = []
+    for state in survey.files:
+        file = made.get(state.path)
+        if file is None:
+            files.append(state)
+            continue
+        files.append(msgspec.structs.replace(state, data=file.after, sha256=file.after_sha256))
+        known = originals.get(state.path)
+        fresh = known is None or known.pristine_sha256 != file.pristine_sha256
+        records[state.path] = FileRecord(
+            module=state.module,
+            path=state.path,
+            pristine_sha256=file.pristine_sha256,
+            expected_sha256=file.after_sha256,
+            mode=state.mode,
+            uid=state.uid,
+            gid=state.gid,
+            pristine=state.data if fresh or known is None else known.pristine,
+        )
+    journal = Journal(root=survey.journal.root, layers=plan.layers_after, files=tuple(records.values()))
+    return msgspec.structs.replace(survey, files=tuple(files), journal=journal)

@@ -1,0 +1,319 @@
+"""A recipe's folder, read into values: what it changes, under which conditions, with which parameters.
+
+Owns: the format of ``recipe.yaml`` and everything that can be wrong with a recipe before any engine is
+looked at. Refuses: files (bytes come in), a recipe without cases, code it cannot parse.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from oeactl.core.document import Node, build, nearest, parse
+from oeactl.core.guards import Needs
+from oeactl.core.host import Value
+from oeactl.core.operations import Step
+from oeactl.core.rules import names as names_in
+from oeactl.core.steps import read_file, under
+from oeactl.errors import UsageError
+
+Plain = bool | int | float | str
+FILE = "recipe.yaml"
+RESERVED = frozenset({"recipe", "revision", "digest", "matched"})
+_ID = re.compile(r"[a-z][a-z0-9_-]*")
+_NAME = re.compile(r"[a-z_][a-z0-9_]*")
+
+
+class Credit(Value, frozen=True, kw_only=True):
+    """Where the idea comes from."""
+
+    paper: str | None = None
+    url: str | None = None
+
+
+class Engine(Value, frozen=True, kw_only=True):
+    """What the recipe is for: the package, and the releases it may be tried on (``>=0.4.7``)."""
+
+    package: str
+    versions: str | None = None
+
+
+class Parameter(Value, frozen=True, kw_only=True):
+    """A value the user may set. min, max: inclusive, for numbers."""
+
+    type: Literal["int", "float", "bool", "str"]
+    default: Plain
+    about: str = ""
+    min: int | float | None = None
+    max: int | float | None = None
+    choices: tuple[Plain, ...] = ()
+
+
+class Fact(Value, frozen=True, kw_only=True):
+    """Something the model's config.json tells: the first of ``keys`` (dotted) that is there.
+
+    default: what its absence means, where the config is known; without one it is then not known.
+    """
+
+    keys: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
+    default: Plain | None = None
+    about: str = ""
+
+
+class Rule(Value, frozen=True, kw_only=True):
+    """A condition over parameters and facts. message: what to say when it fails; ``{name}`` is a value."""
+
+    check: str
+    message: str
+
+
+class Tested(Value, frozen=True, kw_only=True):
+    """A release whose file was seen to work. sha256: of the pristine file."""
+
+    version: str
+    sha256: str
+
+
+class VariantDocument(Value, frozen=True, kw_only=True):
+    """One era of a file. An exact sha256 chooses it; else the version range and ``when``, in listed order.
+
+    values: Python expressions for further placeholders. edits: besides the file's own.
+    """
+
+    id: str
+    sha256: tuple[str, ...] = ()
+    versions: str | None = None
+    when: Needs = Needs()
+    values: dict[str, str] = msgspec.field(default_factory=dict)
+    edits: tuple[Any, ...] = ()
+
+
+class FileDocument(Value, frozen=True, kw_only=True):
+    """What happens to one module."""
+
+    module: str
+    require: Needs = Needs()
+    tested: tuple[Tested, ...] = ()
+    variants: tuple[VariantDocument, ...] = ()
+    edits: tuple[Any, ...] = ()
+
+
+class LaunchDocument(Value, frozen=True, kw_only=True):
+    """What the recipe adds to how the server is started."""
+
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class RecipeDocument(Value, frozen=True, kw_only=True):
+    """recipe.yaml. rules bind parameters (a wrong value is the user's); guards bind the model (refused).
+
+    independent: edits that upstream has already are left out and the others still made.
+    proof: the changed engine leaves proof files with the plan's digest.
+    """
+
+    id: str
+    revision: Annotated[int, msgspec.Meta(ge=1)]
+    title: str
+    summary: str = ""
+    source: Credit = Credit()
+    engine: Engine
+    proof: bool = False
+    independent: bool = False
+    parameters: dict[str, Parameter] = msgspec.field(default_factory=dict)
+    facts: dict[str, Fact] = msgspec.field(default_factory=dict)
+    rules: tuple[Rule, ...] = ()
+    guards: tuple[Rule, ...] = ()
+    files: tuple[FileDocument, ...] = ()
+    launch: LaunchDocument = LaunchDocument()
+
+
+class Variant(Value, frozen=True, kw_only=True):
+    """A variant with its code read."""
+
+    document: VariantDocument
+    steps: tuple[Step, ...]
+
+
+class RecipeFile(Value, frozen=True, kw_only=True):
+    """A module's part of the recipe with its code read."""
+
+    document: FileDocument
+    variants: tuple[Variant, ...]
+    steps: tuple[Step, ...]
+
+    @property
+    def module(self) -> str:
+        return self.document.module
+
+
+class Case(Value, frozen=True, kw_only=True):
+    """A small source and what the recipe makes of it.
+
+    after: the expected text, or None where ``refuses`` says which words the refusal must hold. fold: in
+    ``after`` the lines inside our marks are left out. version: the engine's, for variants by range.
+    """
+
+    name: str
+    module: str
+    before: bytes
+    after: bytes | None
+    refuses: str | None
+    sets: dict[str, str]
+    version: str | None
+    fold: bool
+
+
+class Recipe(Value, frozen=True, kw_only=True):
+    """A recipe that could be read. key: sha256 of its whole folder."""
+
+    document: RecipeDocument
+    files: tuple[RecipeFile, ...]
+    cases: tuple[Case, ...]
+    key: str
+
+    @property
+    def id(self) -> str:
+        return self.document.id
+
+    @property
+    def revision(self) -> int:
+        return self.document.revision
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """The modules it changes, for a survey."""
+        return tuple(file.module for file in self.files)
+
+
+def load_recipe(files: Mapping[str, bytes], where: str = "") -> Recipe:
+    """Read a recipe's folder: relative posix path -> bytes. where: the folder, for messages.
+
+    Raises UsageError with file, line, key and the key that was probably meant.
+    """
+    from oeactl.core.cases import read_cases
+
+    prefix = f"{where.rstrip('/')}/" if where else ""
+    if FILE not in files:
+        raise UsageError(f"a recipe's folder holds a {FILE}", where=where or None)
+    root = parse(files[FILE], f"{prefix}{FILE}")
+    document = build(root, RecipeDocument)
+    _check_header(root, document)
+    _check_rules(root, document)
+    steps = tuple(
+        read_file(under(root, "files").value[at], file, document, files, prefix)
+        for at, file in enumerate(document.files)
+    )
+    return Recipe(
+        document=document,
+        files=steps,
+        cases=read_cases(files, document, prefix),
+        key=_key(files),
+    )
+
+
+def _key(files: Mapping[str, bytes]) -> str:
+    digest = hashlib.sha256()
+    for path in sorted(files):
+        digest.update(f"{len(path)} {path} {len(files[path])} ".encode() + files[path])
+    return digest.hexdigest()
+
+
+def _check_header(root: Node, document: RecipeDocument) -> None:
+    if not _ID.fullmatch(document.id):
+        raise UsageError("an id is lower-case letters, digits, '-' and '_'", where=under(root, "id").where)
+    _check_versions(document.engine.versions, under(root, "engine", "versions"))
+    if not document.files and document.launch == LaunchDocument():
+        raise UsageError("the recipe changes nothing: no files, no launch", where=root.where)
+    seen: set[str] = set()
+    for at, file in enumerate(document.files):
+        node = under(root, "files").value[at]
+        if file.module in seen:
+            raise UsageError(f"module {file.module} is listed twice", where=node.where)
+        seen.add(file.module)
+        for index, variant in enumerate(file.variants):
+            _check_versions(variant.versions, under(node, "variants").value[index])
+    for name, parameter in document.parameters.items():
+        node = under(root, "parameters", name)
+        if not _NAME.fullmatch(name) or name in RESERVED:
+            raise UsageError(f"'{name}' cannot name a parameter", where=node.where)
+        fault = value_fault(parameter, parameter.default)
+        if fault:
+            raise UsageError(f"default of {name} {fault}", where=under(node, "default").where)
+
+
+def _check_versions(text: str | None, node: Node) -> None:
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+    try:
+        SpecifierSet(text or "")
+    except InvalidSpecifier as error:
+        raise UsageError(
+            f"'{text}' is no version range", where=node.where, hint='write it as ">=0.4.7, <0.6"'
+        ) from error
+
+
+def _check_rules(root: Node, document: RecipeDocument) -> None:
+    known = {*document.parameters, *document.facts}
+    for key, rules in (("rules", document.rules), ("guards", document.guards)):
+        for at, rule in enumerate(rules):
+            where = under(root, key).value[at].where
+            try:
+                used = names_in(rule.check) | set(re.findall(r"\{(\w+)\}", rule.message))
+            except SyntaxError as error:
+                raise UsageError(f"'{rule.check}' is no condition: {error.msg}", where=where) from error
+            for name in sorted(used - known):
+                meant = nearest(name, known)
+                raise UsageError(
+                    f"'{name}' is neither a parameter nor a fact",
+                    where=where,
+                    hint=f"did you mean '{meant}'?" if meant else None,
+                )
+
+
+def value_fault(parameter: Parameter, value: object) -> str | None:
+    """What is wrong with a value for a parameter, or None."""
+    kinds: dict[str, tuple[type, ...]] = {
+        "int": (int,),
+        "float": (int, float),
+        "bool": (bool,),
+        "str": (str,),
+    }
+    is_bool = isinstance(value, bool) and parameter.type != "bool"
+    if is_bool or not isinstance(value, kinds[parameter.type]):
+        return f"must be {parameter.type}, not {value!r}"
+    if parameter.choices and value not in parameter.choices:
+        return f"must be one of {', '.join(map(str, parameter.choices))}, not {value!r}"
+    if isinstance(value, int | float):
+        if value != value or value in (float("inf"), float("-inf")):
+            return "must be a finite number"
+        if parameter.min is not None and value < parameter.min:
+            return f"must be at least {parameter.min}, not {value}"
+        if parameter.max is not None and value > parameter.max:
+            return f"must be at most {parameter.max}, not {value}"
+    return None
+
+
+def describe(recipe: Recipe) -> dict[str, Any]:
+    """The recipe for people and programs, ready for JSON: header, parameters, conditions, files, cases."""
+    told: dict[str, Any] = msgspec.to_builtins(recipe.document)
+    for file, given in zip(recipe.files, told["files"], strict=True):
+        given["edits"] = _told(file.steps)
+        for variant, made in zip(file.variants, given["variants"], strict=True):
+            made["edits"] = _told(variant.steps)
+    return {**told, "cases": [case.name for case in recipe.cases], "key": recipe.key}
+
+
+def _told(steps: tuple[Step, ...]) -> list[dict[str, Any]]:
+    return [
+        {
+            key: value
+            for key, value in msgspec.to_builtins(step.operation).items()
+            if value not in (None, [], {}) and key != "code"
+        }
+        for step in steps
+    ]

@@ -1,0 +1,156 @@
+"""Where a file stands between its original and what the host's journal says was made of it.
+
+Owns: telling pristine, applied, restored, upgraded, foreign and damaged apart, before anyone looks for an
+anchor. The full expected text is compared, never a part of it. Refuses: to act on it.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from oeactl.core.edits import Overlap, compose, three_way
+from oeactl.core.host import Edit, FileRecord, FileState, Journal, Layer, Survey, Value
+from oeactl.core.reasons import Candidate, CannotPlace, Reason
+from oeactl.core.snippets import marked
+
+State = Literal["pristine", "applied", "restored", "upgraded", "foreign", "damaged", "missing"]
+
+
+class Standing(Value, frozen=True, kw_only=True):
+    """pristine: no record, no mark. applied: as the journal says. restored: recorded, yet the original.
+
+    upgraded: recorded, yet another release's own file. foreign: recorded, and changed by someone else.
+    damaged: our marks without a record, or a record at odds with itself. missing: no such file.
+    original: the bytes that edits are against. expected: what the journal says is there.
+    """
+
+    state: State
+    module: str
+    path: str
+    current: bytes = b""
+    original: bytes = b""
+    original_sha256: str = ""
+    expected: bytes | None = None
+    file: FileState | None = None
+
+
+def stands(file: FileState, journal: Journal) -> Standing:
+    """Tell one file's state. Raises ValueError when the survey came without data."""
+    if file.missing:
+        return Standing(state="missing", module=file.module, path=file.path, file=file)
+    if file.data is None:
+        raise ValueError(f"the survey holds no bytes of {file.path}")
+    record = next((record for record in journal.files if record.path == file.path), None)
+    if record is None:
+        state: State = "damaged" if marked(file.data) else "pristine"
+        return _standing(state, file, file.data, file.sha256)
+    if record.pristine is None:
+        raise ValueError(f"the survey holds no original of {file.path}")
+    expected = _expected(record, journal.layers)
+    if expected is not None and file.data == expected:
+        return _standing("applied", file, record.pristine, record.pristine_sha256, expected)
+    if file.sha256 == record.pristine_sha256:
+        return _standing("restored", file, record.pristine, record.pristine_sha256, expected)
+    if file.record_sha256 == file.sha256:
+        return _standing("upgraded", file, file.data, file.sha256, expected)
+    state = "damaged" if expected is None else "foreign"
+    return _standing(state, file, record.pristine, record.pristine_sha256, expected)
+
+
+def _standing(
+    state: State, file: FileState, original: bytes, sha256: str, expected: bytes | None = None
+) -> Standing:
+    return Standing(
+        state=state,
+        module=file.module,
+        path=file.path,
+        current=file.data or b"",
+        original=original,
+        original_sha256=sha256,
+        expected=expected,
+        file=file,
+    )
+
+
+def _expected(record: FileRecord, layers: tuple[Layer, ...]) -> bytes | None:
+    """What the recorded layers make of the recorded original; None when they do not fit each other."""
+    try:
+        return compose(record.pristine or b"", edits_of(layers, record.path))
+    except Overlap:
+        return None
+
+
+def edits_of(layers: tuple[Layer, ...], path: str) -> list[tuple[Edit, ...]]:
+    """Each layer's edits of one file, in stack order."""
+    return [layer.edits.get(path, ()) for layer in layers]
+
+
+def all_stand(survey: Survey) -> dict[str, Standing]:
+    """Every surveyed file by its real path."""
+    return {file.path: stands(file, survey.journal) for file in survey.files}
+
+
+def live(survey: Survey, standings: dict[str, Standing]) -> tuple[tuple[Layer, ...], tuple[str, ...]]:
+    """The journal's layers that are on disk, and a note for each that is gone.
+
+    Raises CannotPlace when a layer is half there, or its files are foreign or damaged.
+    """
+    there: list[Layer] = []
+    notes: list[str] = []
+    reasons: list[Reason] = []
+    for layer in survey.journal.layers:
+        seen = [standings[path] for path in layer.edits if path in standings]
+        states = {standing.state for standing in seen}
+        if states <= {"applied"}:
+            there.append(layer)
+        elif states & {"foreign", "damaged"}:
+            reasons += [in_the_way(standing) for standing in seen]
+        elif "applied" not in states and len(seen) == len(layer.edits):
+            notes.append(f"{layer.recipe}: {_gone(states)}, so its record is closed")
+        else:
+            reasons += [_half(layer, standing) for standing in seen if standing.state != "applied"]
+    found = tuple(
+        {(reason.where, reason.what): reason for reason in reasons if reason.kind != "nothing"}.values()
+    )
+    if found:
+        raise CannotPlace(*found)
+    return tuple(there), tuple(notes)
+
+
+def _gone(states: set[State]) -> str:
+    return "the engine was upgraded" if "upgraded" in states else "the original files were put back"
+
+
+def _half(layer: Layer, standing: Standing) -> Reason:
+    return Reason(
+        kind="damaged",
+        what=f"recipe {layer.recipe} is only half applied: this file is {standing.state}",
+        where=standing.path,
+        hint="oeactl revert",
+    )
+
+
+def in_the_way(standing: Standing) -> Reason:
+    """Why a file in this state is not planned on; kind "nothing" for states that can be."""
+    where = standing.path or standing.module
+    if standing.state == "foreign":
+        return Reason(
+            kind="foreign",
+            what="someone else changed this file after oeactl did",
+            where=where,
+            hint="oeactl revert --force puts the original back and keeps a copy",
+            diff=three_way(standing.original, standing.expected or b"", standing.current, where),
+        )
+    if standing.state == "damaged":
+        marks = marked(standing.current)
+        if standing.expected is None and marks and standing.original == standing.current:
+            what = "holds oeactl's marks, and this host's journal has no record of them"
+            hint = "restore the engine's own file (reinstall or git checkout), or name the right state_dir"
+        else:
+            what, hint = "the journal's record of this file contradicts itself", "oeactl revert --force"
+        lines = tuple(Candidate(line=line, text=f"mark of recipe {recipe}") for line, recipe in marks)
+        return Reason(kind="damaged", what=what, where=where, hint=hint, candidates=lines)
+    if standing.state == "missing":
+        what = f"there is no module {standing.module} in this engine"
+        return Reason(kind="missing", what=what, where=where)
+    return Reason(kind="nothing", what=standing.state, where=where)

@@ -1,0 +1,3 @@
+class RadixAttention:
+    def forward(self, q, k, v):
+        return q

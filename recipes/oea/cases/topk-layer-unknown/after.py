@@ -1,0 +1,28 @@
+"""A router."""
+
+from __future__ import annotations
+
+import torch
+
+from engine import expert_location_dispatch, gate
+
+
+class TopKConfig:
+    top_k: int
+
+
+# >>> oeactl oea r1 router-support sha256:0000000000000000000000000000000000000000000000000000000000000000
+# <<< oeactl oea router-support
+
+
+def select_experts(router_logits, topk_config, *, num_token_non_padded=None):
+    correction_bias = topk_config.correction_bias
+    router_logits, correction_bias = expert_location_dispatch.transform_select_experts_inputs(
+        router_logits, correction_bias
+    )
+    # >>> oeactl oea r1 router-call sha256:0000000000000000000000000000000000000000000000000000000000000000
+    # <<< oeactl oea router-call
+    topk_weights, topk_ids = gate(router_logits, correction_bias)
+    # >>> oeactl oea r1 router-weights sha256:0000000000000000000000000000000000000000000000000000000000000000
+    # <<< oeactl oea router-weights
+    return topk_weights, topk_ids

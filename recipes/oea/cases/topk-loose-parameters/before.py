@@ -1,0 +1,17 @@
+"""A router."""
+
+import torch
+
+from engine import expert_location_dispatch, gate
+
+
+def select_experts(
+    router_logits, top_k, use_grouped_topk, renormalize, topk_group=None, num_expert_group=None,
+    num_fused_shared_experts=0, custom_routing_function=None, correction_bias=None, torch_native=False,
+    num_token_non_padded=None,
+):
+    router_logits, correction_bias = (
+        expert_location_dispatch.transform_select_experts_inputs(router_logits, correction_bias)
+    )
+    topk_weights, topk_ids = gate(router_logits, correction_bias)
+    return topk_weights, topk_ids
