@@ -103,7 +103,7 @@ def parse(data: bytes, kind: type[Document]) -> Document:
 
 def _check_version(head: dict[str, Any], kind: type) -> None:
     found, version = head.get("kind"), head.get("schema_version")
-    if found not in _KINDS or _KINDS[found] is not kind:
+    if not isinstance(found, str) or _KINDS.get(found) is not kind:
         raise ValueError(f"not a {kind.__name__.lower()}: its kind is {found!r}")
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise ValueError(f"schema_version {version!r} is none")

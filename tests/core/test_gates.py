@@ -1,0 +1,191 @@
+"""Every gate: passes on a sound level, fires on its fault, and says "not measured" when it could not see."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from oeactl.core.gates import Activation, Gate, Target, failures, judge, warnings
+from oeactl.core.host import Process, ServerState
+from tests.support.levels import (
+    DOWN,
+    LEADER,
+    UP,
+    WORKER,
+    a_measurement,
+    a_point,
+    some_evidence,
+    some_rows,
+)
+
+POINT = a_point(4)
+COUNT = POINT.requests
+TARGET = Target(
+    module="sglang.srt.layers.moe.topk",
+    path="/e/topk.py",
+    expected_sha256="b" * 64,
+    before_sha256="b" * 64,
+    after_sha256="b" * 64,
+)
+
+
+def gate(name: str, **changes: Any) -> Gate:
+    point = changes.pop("point", POINT)
+    return next(one for one in judge(some_evidence(point, **changes)) if one.name == name)
+
+
+def measured(**changes: Any) -> dict[str, Any]:
+    return {"measurement": a_measurement(POINT, **changes)}
+
+
+def rows(**changes: Any) -> dict[str, Any]:
+    return {"requests": some_rows(POINT, **changes)}
+
+
+def test_a_sound_level_is_valid_and_says_what_nobody_looked_at() -> None:
+    gates = judge(some_evidence(POINT, targets=(TARGET,)))
+    assert failures(gates) == ()
+    assert warnings(gates) == ()
+    unseen = {one.name for one in gates if one.outcome == "not_measured"}
+    assert unseen == {"answers", "gpu_throttling", "gpu_foreign", "client"}
+    assert all(one.reason for one in gates if one.outcome == "not_measured")
+
+
+def test_the_same_gates_are_judged_whatever_happened() -> None:
+    whole = judge(some_evidence(POINT))
+    broken = judge(some_evidence(POINT, measurement=None, requests=None, failure="none succeeded"))
+    assert [one.name for one in whole] == [one.name for one in broken]
+
+
+FAULTS: list[tuple[str, dict[str, Any], str]] = [
+    ("completed", measured(completed=COUNT - 1, failed=1), f"{COUNT - 1} of {COUNT}"),
+    ("completed", measured(requested=COUNT - 1, completed=COUNT - 1), f"{COUNT - 1} of {COUNT}"),
+    ("completed", {"measurement": None, "failure": "none of 40 requests succeeded"}, "none of 40"),
+    ("errors", rows(errors=("",) * (COUNT - 1) + ("Trace\nConnectionReset: gone",)), "ConnectionReset: gone"),
+    ("output_lengths", rows(output_lens=(32,) * (COUNT - 1) + (31,)), f"1 of {COUNT} requests returned 31"),
+    ("input_lengths", rows(input_lens=(64,) * (COUNT - 2) + (63, 63)), f"2 of {COUNT} requests were sent 63"),
+    ("ttft", rows(ttfts_s=(0.0,) * 3 + (0.1,) * (COUNT - 3)), f"3 of {COUNT} requests never showed"),
+    ("ttft", rows(ttfts_s=(float("nan"),) + (0.1,) * (COUNT - 1)), "1 of"),
+    ("concurrency", measured(achieved_concurrency=3.5), "3.50 in flight on average, 4 asked"),
+    ("cached_prompt", measured(cached_input_tokens=200), "of the prompt tokens came from the cache"),
+    ("retokenized", measured(output_tokens_retokenized=0), "no text came back"),
+    ("figures", measured(output_tokens_per_s=4000.0), "are not 4000.000 tok/s"),
+    ("figures", measured(duration_s=0.0), "took 0.0 s"),
+    ("figures", rows(output_lens=(32,) * (COUNT - 1) + (0,)), "requests add up to"),
+    ("flush", {"flushed": False}, "did not confirm"),
+    ("same_server", {"after": DOWN}, "pid 700 before the level and gone after"),
+    ("same_server", {"before": DOWN}, "gone before the level and pid 700 after"),
+    ("alive_after", {"token_after": False, "token_problem": "HTTP 503"}, "HTTP 503"),
+    ("source", {"targets": (msgspec.structs.replace(TARGET, after_sha256="c" * 64),)}, "journal"),
+    (
+        "source",
+        {"targets": (msgspec.structs.replace(TARGET, expected_sha256=None, after_sha256="c" * 64),)},
+        "changed while the level ran",
+    ),
+    (
+        "activation",
+        {"activations": (Activation(recipe="oea", digest="d", outcome="fail", reason="bypassed"),)},
+        "oea: bypassed",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "fault", "says"), FAULTS)
+def test_a_fault_voids_the_level_with_its_reason(name: str, fault: dict[str, Any], says: str) -> None:
+    found = gate(name, **fault)
+    assert found.outcome == "fail"
+    assert says in found.reason
+    assert f"{name}: {found.reason}" in failures(judge(some_evidence(POINT, **fault)))
+
+
+UNSEEN: list[tuple[str, dict[str, Any]]] = [
+    ("errors", {"requests": None}),
+    ("output_lengths", {"requests": None}),
+    ("input_lengths", {"requests": None}),
+    ("ttft", {"requests": None}),
+    ("concurrency", measured(achieved_concurrency=None)),
+    ("cached_prompt", measured(cached_input_tokens=None)),
+    ("retokenized", measured(output_tokens_retokenized=None)),
+    ("flush", {"flushed": None}),
+    ("same_server", {"before": ServerState(recorded=None, listener=None), "after": DOWN}),
+    ("alive_after", {"token_after": None}),
+    ("source", {"targets": ()}),
+    (
+        "activation",
+        {"activations": (Activation(recipe="oea", digest="d", outcome="not_measured", reason="compiled"),)},
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "blind"), UNSEEN)
+def test_what_could_not_be_seen_is_not_measured_and_voids_nothing(name: str, blind: dict[str, Any]) -> None:
+    found = gate(name, **blind)
+    assert found.outcome == "not_measured"
+    assert found.reason
+    assert not any(line.startswith(f"{name}:") for line in failures(judge(some_evidence(POINT, **blind))))
+
+
+def test_too_few_requests_a_stream_leave_the_concurrency_unjudged_but_say_so() -> None:
+    point = a_point(16, requests=64)
+    found = gate(
+        "concurrency",
+        point=point,
+        measurement=a_measurement(point, achieved_concurrency=13.0),
+        requests=some_rows(point),
+    )
+    assert (found.outcome, found.warning) == ("not_measured", True)
+
+
+def test_the_ramp_down_of_ten_requests_a_stream_does_not_void_a_perfect_client() -> None:
+    """Streams out of step: the last latency has half of them in flight on average, 10 / 10.5."""
+    point = a_point(64)
+    ideal = 64 * 10 / 10.5
+    found = gate(
+        "concurrency",
+        point=point,
+        measurement=a_measurement(point, achieved_concurrency=ideal),
+        requests=some_rows(point),
+    )
+    assert found.outcome == "pass"
+
+
+def test_the_few_equal_prompts_of_a_real_vocabulary_do_not_void() -> None:
+    tokens = POINT.requests * POINT.input_len
+    assert gate("cached_prompt", **measured(cached_input_tokens=int(tokens * 0.017))).outcome == "pass"
+    assert gate("cached_prompt", **measured(cached_input_tokens=int(tokens * 0.03))).outcome == "fail"
+
+
+def test_a_retokenized_count_that_is_off_warns_and_does_not_void() -> None:
+    tokens = POINT.requests * POINT.output_len
+    found = gate("retokenized", **measured(output_tokens_retokenized=int(tokens * 1.2)))
+    assert (found.outcome, found.warning) == ("pass", True)
+    assert "+20%" in found.reason
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        ServerState(recorded=Process(pid=700, start_ticks=9999, boot_id="boot"), listener=None),
+        ServerState(recorded=Process(pid=700, start_ticks=9000, boot_id="next boot"), listener=None),
+        ServerState(recorded=Process(pid=701, start_ticks=9000, boot_id="boot"), listener=None),
+    ],
+)
+def test_a_server_of_the_same_pid_but_another_start_is_another_server(after: ServerState) -> None:
+    assert gate("same_server", after=after).outcome == "fail"
+
+
+def test_a_worker_that_was_replaced_voids_though_the_leader_stayed() -> None:
+    other = msgspec.structs.replace(WORKER, start_ticks=12000)
+    assert gate("same_server", after=msgspec.structs.replace(UP, workers=(other,))).outcome == "fail"
+
+
+def test_a_server_that_we_did_not_start_is_known_by_who_listens() -> None:
+    foreign = ServerState(recorded=None, listener=LEADER, healthy=True)
+    assert gate("same_server", before=foreign, after=foreign).outcome == "pass"
+
+
+def test_gpus_without_telemetry_are_not_called_unthrottled() -> None:
+    assert gate("gpu_throttling", gpus=8).outcome == "not_measured"
+    assert "no GPU" in gate("gpu_throttling", gpus=0).reason
