@@ -1,0 +1,43 @@
+"""Machines over SSH. Nothing outside this folder imports fabric or paramiko, and nothing before it is needed.
+
+Owns: the way in. Refuses: to connect before the first use.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from oeactl.ports import Remote
+
+
+def open_ssh(
+    *,
+    name: str,
+    address: str,
+    port: int | None = None,
+    user: str | None = None,
+    identity_file: str | None = None,
+    proxy_jump: str | None = None,
+    ssh_config: str | None = None,
+    connect_timeout_s: float = 10.0,
+    environment: Mapping[str, str] = os.environ,
+    passphrase: str | None = None,
+) -> Remote:
+    """A remote that connects at its first use. None leaves a value to OpenSSH's configuration.
+
+    Raises UsageError, at the first use, for a configuration that cannot be followed.
+    """
+    from oeactl.edges.ssh.config import Target
+    from oeactl.edges.ssh.dial import Dialer
+    from oeactl.edges.ssh.remote import SshRemote
+
+    target = Target(
+        address=address,
+        port=port,
+        user=user,
+        identity_file=identity_file,
+        proxy_jump=proxy_jump,
+        ssh_config=ssh_config,
+    )
+    return SshRemote(name, Dialer(name, target, connect_timeout_s, environment, passphrase))

@@ -1,0 +1,219 @@
+"""Opening a connection that is sure of the host, hop after hop, and noticing when its peer is dead.
+
+Owns: fabric's connections, sockets, host key policy, the watchdog. Refuses: unknown host keys.
+"""
+
+from __future__ import annotations
+
+import logging
+import shlex
+import socket
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import fabric  # type: ignore[import-untyped]
+import paramiko
+from paramiko.ssh_exception import IncompatiblePeer
+
+from oeactl.edges.ssh.config import Route, Target, chain
+from oeactl.edges.ssh.host_keys import HostKeys
+from oeactl.edges.ssh.login import Login
+from oeactl.errors import OeactlError, Unreachable
+
+QUIET_S = 5.0  # between two questions of the watchdog
+PATIENCE_S = 15.0  # without an answer and without a byte moving: the peer is dead
+
+logging.getLogger("paramiko").addHandler(logging.NullHandler())  # its threads would print tracebacks
+
+
+class Line:
+    """An open connection with its hops, watched."""
+
+    def __init__(self, connections: Sequence[fabric.Connection], meter: _Meter, timeout_s: float) -> None:
+        self._connections = connections
+        self.timeout_s = timeout_s
+        self.transport: paramiko.Transport = connections[-1].transport
+        self._closed = threading.Event()
+        threading.Thread(target=self._watch, args=(meter,), daemon=True).start()
+
+    def _watch(self, meter: _Meter) -> None:
+        """Ask now and then; close when neither answer nor bytes come. paramiko's keepalive never does."""
+        while not self._closed.wait(QUIET_S) and self.transport.is_active():
+            question = threading.Thread(target=self._ask, daemon=True)
+            question.start()
+            moved = -1
+            while question.is_alive() and moved != meter.moved:
+                moved = meter.moved
+                question.join(PATIENCE_S)
+            if question.is_alive():
+                self.transport.close()
+
+    def _ask(self) -> None:
+        with suppress(paramiko.SSHException, OSError, EOFError):
+            self.transport.global_request("keepalive@openssh.com", wait=True)
+
+    def close(self) -> None:
+        self._closed.set()
+        for connection in reversed(self._connections):
+            connection.close()
+
+
+class _Meter:
+    """A socket, or a channel through a hop, that counts the bytes it moves."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+        self.moved = 0
+
+    def recv(self, size: int) -> bytes:
+        data: bytes = self._inner.recv(size)
+        self.moved += len(data)
+        return data
+
+    def send(self, data: bytes) -> int:
+        sent: int = self._inner.send(data)
+        self.moved += sent
+        return sent
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+class Dialer:
+    """How to open the connection, hop after hop."""
+
+    def __init__(
+        self,
+        name: str,
+        target: Target,
+        timeout_s: float,
+        environment: Mapping[str, str],
+        passphrase: str | None,
+    ) -> None:
+        self._name = name
+        self._target = target
+        self._timeout_s = timeout_s
+        self._environment = environment
+        self._passphrase = passphrase
+
+    def dial(self) -> Line:
+        connections: list[fabric.Connection] = []
+        try:
+            for route in chain(self._target, self._environment):
+                meter = _Meter(self._socket(route, connections[-1] if connections else None))
+                connections.append(self._connect(route, meter))
+            return Line(connections, meter, self._timeout_s)
+        except OeactlError as error:
+            error.where = error.where or self._name
+            for connection in reversed(connections):
+                connection.close()
+            raise
+
+    def _socket(self, route: Route, via: fabric.Connection | None) -> Any:
+        if via is not None:
+            return self._through(route, via)
+        if route.proxy_command is not None:
+            return paramiko.ProxyCommand(route.proxy_command)
+        return _tcp(route, self._timeout_s)
+
+    def _through(self, route: Route, via: fabric.Connection) -> paramiko.Channel:
+        try:
+            transport: paramiko.Transport = via.transport
+            return transport.open_channel(
+                "direct-tcpip", (route.hostname, route.port), ("", 0), timeout=self._timeout_s
+            )
+        except (paramiko.SSHException, EOFError, OSError) as error:
+            raise Unreachable(
+                f"the jump host {via.host} cannot reach {route.at}: {error}",
+                hint="check proxy_jump and the address",
+            ) from None
+
+    def _connect(self, route: Route, meter: _Meter) -> fabric.Connection:
+        keys = HostKeys(route)
+        connection = fabric.Connection(
+            host=route.hostname,
+            user=route.user,
+            port=route.port,
+            config=fabric.Config(ssh_config=paramiko.SSHConfig(), lazy=True),
+            connect_kwargs={
+                "sock": meter,
+                "timeout": self._timeout_s,
+                "banner_timeout": self._timeout_s,
+                "auth_timeout": self._timeout_s,
+                "channel_timeout": self._timeout_s,
+                "transport_factory": lambda sock, **options: _transport(sock, keys, options),
+                "auth_strategy": Login(route, self._passphrase),
+            },
+        )
+        connection.client.set_missing_host_key_policy(_Policy(keys))
+        try:
+            connection.open()
+        except BaseException as error:
+            connection.client.close()
+            meter.close()
+            if isinstance(error, (paramiko.SSHException, EOFError, OSError)):
+                raise self._no_ssh(route, error) from None
+            raise
+        return connection
+
+    def _no_ssh(self, route: Route, error: Exception) -> Unreachable:
+        """The TCP connection stands, and no SSH came of it."""
+        if isinstance(error, IncompatiblePeer):
+            return Unreachable(
+                f"{route.at} offers no algorithm that we take: {error}", hint="upgrade its sshd"
+            )
+        why = str(error) or type(error).__name__
+        return Unreachable(
+            f"{route.at} answers, but not as an SSH server: {why}",
+            hint=f"try: ssh -v -p {route.port} {shlex.quote(f'{route.user}@{route.hostname}')}",
+        )
+
+
+def _tcp(route: Route, timeout_s: float) -> socket.socket:
+    """Connect, with an error that says which of the usual reasons it was."""
+    try:
+        connection = socket.create_connection((route.hostname, route.port), timeout=timeout_s)
+    except socket.gaierror as error:
+        raise Unreachable(
+            f"no address is known for {route.hostname}: {error.strerror}",
+            hint="check address in hosts.yaml, or the Host entry of your ssh configuration",
+        ) from None
+    except TimeoutError:
+        raise Unreachable(
+            f"{route.at} did not answer within {timeout_s:g} s", hint="is the machine up? a VPN, a firewall?"
+        ) from None
+    except ConnectionRefusedError:
+        raise Unreachable(
+            f"nothing listens on {route.at}", hint="check port in hosts.yaml, and that sshd runs there"
+        ) from None
+    except OSError as error:
+        raise Unreachable(
+            f"{route.at} cannot be reached: {error.strerror}", hint="is there a route to it?"
+        ) from None
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    return connection
+
+
+def _transport(sock: Any, keys: HostKeys, options: dict[str, Any]) -> paramiko.Transport:
+    """A transport that asks first for the kinds of host key that known_hosts can recognise."""
+    transport = paramiko.Transport(sock, **options)
+    known = keys.kinds()
+    security = transport.get_security_options()
+    security.key_types = sorted(
+        security.key_types,
+        key=lambda kind: ("ssh-rsa" if kind.startswith("rsa-sha2-") else kind) not in known,
+    )
+    return transport
+
+
+class _Policy(paramiko.MissingHostKeyPolicy):
+    """The client's own store stays empty: every host key comes here, before any key of ours is shown."""
+
+    def __init__(self, keys: HostKeys) -> None:
+        self._keys = keys
+
+    def missing_host_key(self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey) -> None:
+        self._keys.check(key.get_name(), key.asbytes())

@@ -1,0 +1,164 @@
+"""A real OpenSSH server of our own on loopback: throw-away keys, a hermetic home, its own ssh_config.
+
+Owns: starting it, stopping or killing exactly its own processes. Refuses: to touch a system service.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+SSHD = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/sbin:" + os.environ.get("PATH", ""))
+START_S = 10.0
+
+CONFIG = """\
+ListenAddress {address}
+Port {port}
+HostKey {folder}/host_ed25519
+AuthorizedKeysFile {folder}/authorized_keys
+PidFile none
+UsePAM no
+StrictModes no
+PermitRootLogin yes
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+SetEnv HOME={home}
+{extra}
+"""
+
+CLIENT_CONFIG = """\
+Host *
+  User {user}
+  IdentityFile {folder}/client_ed25519
+  IdentitiesOnly yes
+  UserKnownHostsFile {folder}/known_hosts
+  GlobalKnownHostsFile none
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sshd:
+    """folder holds keys, known_hosts and both configurations; home is $HOME of everything run there."""
+
+    folder: Path
+    home: Path
+    address: str
+    port: int
+    process: subprocess.Popen[bytes]
+
+    @property
+    def ssh_config(self) -> str:
+        return str(self.folder / "ssh_config")
+
+    @property
+    def known_hosts(self) -> Path:
+        return self.folder / "known_hosts"
+
+    @property
+    def identity_file(self) -> str:
+        return str(self.folder / "client_ed25519")
+
+    def children(self) -> tuple[int, ...]:
+        """The sshd processes that serve our connections, the deepest (unprivileged) ones last."""
+        found: list[int] = []
+        layer = [self.process.pid]
+        while layer:
+            layer = [child for parent in layer for child in _children(parent) if _is_sshd(child)]
+            found.extend(layer)
+        return tuple(found)
+
+    def signal_children(self, number: int) -> None:
+        for pid in reversed(self.children()):
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+
+def _children(pid: int) -> list[int]:
+    with suppress(FileNotFoundError):
+        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return []
+
+
+def _is_sshd(pid: int) -> bool:
+    with suppress(FileNotFoundError):
+        return Path(f"/proc/{pid}/comm").read_text().startswith("sshd")
+    return False
+
+
+def make_key(path: Path, *, kind: str = "ed25519", passphrase: str = "") -> None:
+    subprocess.run(
+        ["ssh-keygen", "-q", "-t", kind, "-N", passphrase, "-C", "test", "-f", str(path)], check=True
+    )
+
+
+def trust(known_hosts: Path, address: str, port: int, public_key: Path) -> None:
+    """Write the one line that makes a host key known."""
+    kind, key, *_ = public_key.read_text().split()
+    with known_hosts.open("a") as file:
+        file.write(f"[{address}]:{port} {kind} {key}\n")
+
+
+@contextmanager
+def running(
+    folder: Path, *, address: str = "127.0.0.1", extra: Sequence[str] = (), port: int | None = None
+) -> Iterator[Sshd]:
+    """Start it, yield when it listens, end it with every process it left. Skips where there is no sshd."""
+    if SSHD is None:
+        pytest.skip("no sshd is installed here")
+    if os.geteuid() == 0:
+        Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # its privilege separation wants the folder
+    port = port or _free_port(address)
+    home = folder / "home"
+    home.mkdir(parents=True, exist_ok=True)
+    if not (folder / "host_ed25519").exists():
+        make_key(folder / "host_ed25519")
+        make_key(folder / "client_ed25519")
+        shutil.copy(folder / "client_ed25519.pub", folder / "authorized_keys")
+        trust(folder / "known_hosts", address, port, folder / "host_ed25519.pub")
+    user = subprocess.run(["id", "-un"], check=True, capture_output=True, text=True).stdout.strip()
+    (folder / "ssh_config").write_text(CLIENT_CONFIG.format(folder=folder, user=user))
+    config = folder / "sshd_config"
+    config.write_text(
+        CONFIG.format(address=address, port=port, folder=folder, home=home, extra="\n".join(extra))
+    )
+    log = folder / "sshd.log"
+    process = subprocess.Popen([SSHD, "-D", "-E", str(log), "-f", str(config)])
+    server = Sshd(folder=folder, home=home, address=address, port=port, process=process)
+    try:
+        _await(server, log)
+        yield server
+    finally:
+        left = server.children()
+        for pid in (*left, process.pid):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+                os.kill(pid, signal.SIGKILL if pid != process.pid else signal.SIGTERM)
+        process.wait(10)
+
+
+def _free_port(address: str) -> int:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.bind((address, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _await(server: Sshd, log: Path) -> None:
+    limit = time.monotonic() + START_S
+    while True:
+        with suppress(OSError), socket.create_connection((server.address, server.port), 1.0):
+            return
+        if server.process.poll() is not None or time.monotonic() > limit:
+            raise RuntimeError(f"sshd did not start: {log.read_text()}")
+        time.sleep(0.05)
