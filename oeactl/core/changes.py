@@ -11,12 +11,13 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 
+from oeactl.core.blocks import Stamp
 from oeactl.core.edits import Draft, Overlap, apply, invert
 from oeactl.core.guards import already, in_range, unmet
 from oeactl.core.host import Edit, Value
 from oeactl.core.operations import Step
 from oeactl.core.parameters import Bound
-from oeactl.core.placing import Stamp, place
+from oeactl.core.placing import place
 from oeactl.core.reasons import CannotPlace, Reason
 from oeactl.core.recipe import RecipeFile, Variant
 from oeactl.core.snippets import HOLE, literal
@@ -27,7 +28,7 @@ _made: dict[tuple[str | None, ...], Changed] = {}
 
 
 class Changed(Value, frozen=True, kw_only=True):
-    """edits: against the pristine bytes, ``HOLE`` where the plan digest goes. variant: the one that fitted."""
+    """edits: against the pristine bytes, ``HOLE`` where the plan digest goes. variant: the one that fits."""
 
     edits: tuple[Edit, ...]
     variant: str | None
@@ -109,7 +110,10 @@ def _variant(file: RecipeFile, source: Source, sha256: str, version: str | None)
 
 
 def _wanted(source: Source, steps: list[Step], *, independent: bool) -> tuple[list[Step], list[str]]:
-    """The steps that upstream does not have yet. Raises CannotPlace where it has some and they are one whole."""
+    """The steps that upstream does not have yet.
+
+    Raises CannotPlace where it has all, or some and the recipe is one whole.
+    """
     kept: list[Step] = []
     notes: list[str] = []
     for step in steps:

@@ -1,7 +1,6 @@
 """Each operation turned into byte edits of the text that it stands on.
 
-Owns: where a block goes, its indentation, newline and marks. Refuses: a place that shares its line with
-another statement, an ``elif``, a name that has no value there.
+Owns: what each operation does. Refuses: a match of the wrong kind, a name that has no value at the place.
 Offsets are into ``Source.utf8``.
 """
 
@@ -14,55 +13,13 @@ from typing import Any
 from oeactl.core import lists
 from oeactl.core import operations as ops
 from oeactl.core.anchors import Anchor, Definition, Place, bound_names, find, find_scope, own_nodes, spots
-from oeactl.core.host import Edit, Value
+from oeactl.core.blocks import Site, Stamp, above, below, instead, is_docstring, unit_of
+from oeactl.core.host import Edit
 from oeactl.core.imports import binding_of, present, run_of_imports
-from oeactl.core.reasons import CannotPlace, Reason
-from oeactl.core.snippets import MARK, indented, mark_begin, mark_end, pushed
+from oeactl.core.snippets import indented, pushed
 from oeactl.core.source import Source, parse_module
 
 _SAFE = (ast.BoolOp, ast.BinOp, ast.Compare, ast.UnaryOp, ast.IfExp, ast.JoinedStr)
-
-
-class Stamp(Value, frozen=True, kw_only=True):
-    """What marks say of the recipe."""
-
-    recipe: str
-    revision: int
-
-
-class Site:
-    """A step at work on a text: the source, the operation, its values, and how a block of it is written."""
-
-    def __init__(self, source: Source, step: ops.Step, values: Mapping[str, str], stamp: Stamp) -> None:
-        self.source, self.step, self.values, self.stamp = source, step, values, stamp
-        self.edit = step.operation.id
-
-    def text(self, **more: str) -> str:
-        if self.step.snippet is None:
-            raise ValueError(f"operation {self.edit} has no code")
-        return self.step.snippet.render({**self.values, **more})
-
-    def refuse(self, what: str, at: int | None = None, *, kind: str = "edit") -> CannotPlace:
-        line = None if at is None else self.source.line(at)
-        reason = Reason(
-            kind="guard" if kind == "guard" else "edit",
-            what=what,
-            where=self.source.where,
-            edit=self.edit,
-            line=line,
-        )
-        return CannotPlace(reason)
-
-    def block(self, at: int, indent: bytes, lines: list[str]) -> bytes:
-        """Marked lines as they stand at ``at``, each with its newline."""
-        margin = indent.decode()
-        newline = self.source.newline(at).decode()
-        begin = margin + mark_begin(self.stamp.recipe, self.stamp.revision, self.edit)
-        end = margin + mark_end(self.stamp.recipe, self.edit)
-        return "".join(f"{line}{newline}" for line in (begin, *lines, end)).encode()
-
-    def lines(self, indent: bytes, **more: str) -> list[str]:
-        return indented(self.text(**more), indent.decode(), unit_of(self.source))
 
 
 def place(source: Source, step: ops.Step, values: Mapping[str, str], stamp: Stamp) -> list[Edit]:
@@ -74,23 +31,12 @@ def place(source: Source, step: ops.Step, values: Mapping[str, str], stamp: Stam
     return _PLACERS[type(step.operation)](site, step.operation)
 
 
-def unit_of(source: Source) -> str:
-    """One step of indentation as the module writes it."""
-    for statement in source.tree.body:
-        body = getattr(statement, "body", None)
-        if isinstance(body, list) and body and body[0].lineno > statement.lineno:
-            indent = source.indent(source.start(body[0])).decode()
-            if indent and not indent.strip():
-                return indent
-    return "    "
-
-
 def _insert(site: Site, op: ops.Insert) -> list[Edit]:
     edits: list[Edit] = []
     for spot in find(site.source, op.at, site.edit):
         after = op.op == "insert_after"
         _need_bound(site, op.at.scope, op.bound, spot, after=after)
-        edits.append(_below(site, spot) if after else _above(site, spot))
+        edits.append(below(site, spot) if after else above(site, spot))
     return edits
 
 
@@ -99,9 +45,9 @@ def _define(site: Site, op: ops.Define) -> list[Edit]:
     newline = site.source.newline(site.source.start(spot.statement))
     gap = newline * (2 if isinstance(spot.owner, ast.Module) else 1)
     if op.op == "define_before":
-        edit = _above(site, spot)
+        edit = above(site, spot)
         return [Edit(start=edit.start, end=edit.end, text=edit.text + gap)]
-    return [_below(site, spot, gap)]
+    return [below(site, spot, gap)]
 
 
 def _body_start(site: Site, op: ops.BodyStart) -> list[Edit]:
@@ -109,7 +55,7 @@ def _body_start(site: Site, op: ops.BodyStart) -> list[Edit]:
     definition = _definition(site, scope)
     spot = Place(definition, definition.body, 0, 0)
     _need_bound(site, op.scope, op.bound, spot, after=False)
-    return [_below(site, spot) if _is_docstring(definition.body[0]) else _above(site, spot, comments=False)]
+    return [below(site, spot) if is_docstring(definition.body[0]) else above(site, spot, comments=False)]
 
 
 def _add_class_field(site: Site, op: ops.AddClassField) -> list[Edit]:
@@ -118,10 +64,10 @@ def _add_class_field(site: Site, op: ops.AddClassField) -> list[Edit]:
     fields = [at for at, statement in enumerate(body) if isinstance(statement, ast.AnnAssign)]
     if fields:
         last = fields[-1]
-        told = last + 1 < len(body) and _is_docstring(body[last + 1])
-        return [_below(site, Place(scope.statement, body, last + told, 0))]
+        told = last + 1 < len(body) and is_docstring(body[last + 1])
+        return [below(site, Place(scope.statement, body, last + told, 0))]
     spot = Place(scope.statement, body, 0, 0)
-    return [_below(site, spot) if _is_docstring(body[0]) else _above(site, spot, comments=False)]
+    return [below(site, spot) if is_docstring(body[0]) else above(site, spot, comments=False)]
 
 
 def _append(site: Site, _: ops.Append) -> list[Edit]:
@@ -148,12 +94,12 @@ def _add_import(site: Site, _: ops.AddImport) -> list[Edit]:
     lines = [ast.unparse(line) for line in missing]
     last = run_of_imports(source.tree)
     if last is not None:
-        return [_below(site, Place(source.tree, source.tree.body, last, 0), lines=lines)]
+        return [below(site, Place(source.tree, source.tree.body, last, 0), lines=lines)]
     if not source.tree.body:
         end = len(source.utf8)
         glue = b"" if not end or source.utf8.endswith((b"\n", b"\r")) else source.newline(end)
         return [Edit(start=end, end=end, text=glue + site.block(end, b"", lines))]
-    return [_above(site, Place(source.tree, source.tree.body, 0, 0), comments=False, lines=lines)]
+    return [above(site, Place(source.tree, source.tree.body, 0, 0), comments=False, lines=lines)]
 
 
 def _drop_import(site: Site, op: ops.DropImport) -> list[Edit]:
@@ -200,14 +146,14 @@ def _replace_statement(site: Site, op: ops.ReplaceStatement) -> list[Edit]:
     edits = []
     for spot in find(site.source, op.at, site.edit):
         _need_bound(site, op.at.scope, op.bound, spot, after=False)
-        edits.append(_instead(site, spot, lambda indent: site.lines(indent)))
+        edits.append(instead(site, spot, lambda indent: site.lines(indent)))
     return edits
 
 
 def _replace_definition(site: Site, op: ops.ReplaceDefinition) -> list[Edit]:
     spot = find_scope(site.source, op.scope, site.edit)
     _definition(site, spot)
-    return [_instead(site, spot, lambda indent: site.lines(indent))]
+    return [instead(site, spot, lambda indent: site.lines(indent))]
 
 
 def _delete(site: Site, op: ops.Delete) -> list[Edit]:
@@ -216,7 +162,7 @@ def _delete(site: Site, op: ops.Delete) -> list[Edit]:
 
 def _out(site: Site, spot: Place) -> Edit:
     whole = spot.count == len(spot.body) and not isinstance(spot.owner, ast.Module)
-    return _instead(site, spot, lambda indent: [f"{indent.decode()}pass"] if whole else [])
+    return instead(site, spot, lambda indent: [f"{indent.decode()}pass"] if whole else [])
 
 
 def _wrap_try(site: Site, op: ops.WrapTry) -> list[Edit]:
@@ -241,7 +187,7 @@ def _wrap_try(site: Site, op: ops.WrapTry) -> list[Edit]:
                 *indented("\n".join(tail), margin, unit),
             ]
 
-        edits.append(_instead(site, spot, inside))
+        edits.append(instead(site, spot, inside))
     return edits
 
 
@@ -278,79 +224,6 @@ def _listed(
             raise site.refuse(made, site.source.start(spot.node))
         edits += made
     return edits
-
-
-def _above(site: Site, spot: Place, *, comments: bool = True, lines: list[str] | None = None) -> Edit:
-    """A block before a statement, and before the comment that stands right on top of it."""
-    source = site.source
-    indent = _margin(site, spot)
-    line = source.line(source.start(spot.statement))
-    while comments and line > 2 and _is_comment(source, line - 1, indent):
-        line -= 1
-    if line <= 2 and comments:  # a comment that heads the file (#!, coding, licence) stays where it is
-        line = source.line(source.start(spot.statement))
-    at = source.starts[line - 1]
-    block = site.block(at, indent, site.lines(indent) if lines is None else lines)
-    return Edit(start=at, end=at, text=block)
-
-
-def _below(site: Site, spot: Place, gap: bytes = b"", *, lines: list[str] | None = None) -> Edit:
-    """A block after a statement's last line."""
-    source = site.source
-    indent = _margin(site, spot)
-    at = _line_end(site, spot)
-    block = gap + site.block(at, indent, site.lines(indent) if lines is None else lines)
-    if not source.utf8[:at].endswith((b"\n", b"\r")):
-        newline = source.newline(at)
-        block = newline + block.removesuffix(newline)
-    return Edit(start=at, end=at, text=block)
-
-
-def _instead(site: Site, spot: Place, make: Callable[[bytes], list[str]]) -> Edit:
-    """A block in the place of statements, whole lines of them."""
-    source = site.source
-    indent = _margin(site, spot)
-    start = source.line_start(source.start(spot.statement))
-    end = _line_end(site, spot)
-    block = site.block(start, indent, make(indent))
-    if not source.utf8[:end].endswith((b"\n", b"\r")):
-        block = block.removesuffix(source.newline(start))
-    return Edit(start=start, end=end, text=block)
-
-
-def _margin(site: Site, spot: Place) -> bytes:
-    """The indentation of a statement that has its line to itself."""
-    start = site.source.start(spot.statement)
-    indent = site.source.indent(start)
-    if indent.strip(b" \t\f"):
-        raise site.refuse("the statement shares its line with what stands before it", start)
-    if isinstance(spot.owner, ast.If) and spot.body is spot.owner.orelse:
-        if site.source.utf8[start : start + 4] == b"elif":
-            raise site.refuse("the statement is an 'elif': name the whole 'if'", start)
-    return indent
-
-
-def _line_end(site: Site, spot: Place) -> int:
-    source = site.source
-    end = source.end(spot.last)
-    below = source.line_end(end)
-    rest = source.utf8[end:below].strip()
-    if rest and not rest.startswith(b"#"):
-        raise site.refuse("the statement shares its line with what stands after it", end)
-    return below
-
-
-def _is_comment(source: Source, line: int, indent: bytes) -> bool:
-    raw = source.utf8[source.starts[line - 1] : source.starts[line]]
-    return raw.startswith(indent + b"#") and not MARK.match(raw)
-
-
-def _is_docstring(statement: ast.stmt) -> bool:
-    return (
-        isinstance(statement, ast.Expr)
-        and isinstance(statement.value, ast.Constant)
-        and isinstance(statement.value.value, str)
-    )
 
 
 def _definition(site: Site, spot: Place) -> Definition:

@@ -12,7 +12,7 @@ import json
 import msgspec
 
 from oeactl.core.changes import Changed, changes, filled
-from oeactl.core.edits import Overlap, compose, unified
+from oeactl.core.edits import Overlap, compose
 from oeactl.core.guards import in_range
 from oeactl.core.host import Edit, FileRecord, FileState, FileWrite, Holder, Journal, Layer, Survey, Value
 from oeactl.core.parameters import Bound
@@ -36,15 +36,12 @@ class PlannedFile(Value, frozen=True, kw_only=True):
     pristine_sha256: str
     edits: tuple[Edit, ...]
 
-    def diff(self) -> str:
-        """The change as a unified difference."""
-        return unified(self.before, self.after, f"a{self.path}", f"b{self.path}")
-
 
 class Planned(Value, frozen=True, kw_only=True):
     """Edits that may be made. layer: this recipe's; layers_after: the whole stack with it.
 
     replaces: it was on with other parameters, revision or text. listed: every file is one that was tested.
+    notes: of the plan; what ``bind`` could not check is in ``Bound.notes``.
     """
 
     recipe: str
@@ -71,10 +68,6 @@ class Planned(Value, frozen=True, kw_only=True):
             )
             for file in self.files
         )
-
-    def diff(self) -> str:
-        """Every file's change."""
-        return "".join(file.diff() for file in self.files)
 
 
 class AlreadyApplied(Value, frozen=True, kw_only=True):
@@ -157,7 +150,7 @@ def _plan(
         layers_after=after,
         replaces=prior is not None,
         listed=all(_listed(target) for target in made),
-        notes=(*bound.notes, *notes, *_notes(made, survey, text_changed=same)),
+        notes=(*notes, *_notes(made, survey, text_changed=same)),
     )
 
 

@@ -1,4 +1,4 @@
-"""Taking recipes off again, from the host's journal alone: no recipe is needed, nor the oeactl that applied it.
+"""Taking recipes off again, from the host's journal alone: no recipe is needed, nor the same oeactl.
 
 Owns: what a revert finds and does. Refuses: foreign edits, unless forced (the agent then keeps a copy).
 """
@@ -27,7 +27,10 @@ class ReversedFile(Value, frozen=True, kw_only=True):
 
 
 class Reverting(Value, frozen=True, kw_only=True):
-    """Recipes to take off. files: those that change; layers_after: what stays on; forced: over foreign edits."""
+    """Recipes to take off. files: those that change; layers_after: what stays on.
+
+    forced: foreign edits are in the way, and go.
+    """
 
     recipes: tuple[str, ...]
     files: tuple[ReversedFile, ...]
@@ -102,8 +105,9 @@ def _revert(
     names = tuple(layer.recipe for layer in off)
     here = [standings[path] for path in paths]
     blocked = [standing for standing in here if standing.state in ("foreign", "damaged")]
-    if blocked and not force:
-        raise CannotPlace(*(in_the_way(standing) for standing in blocked))
+    blind = [standing for standing in here if standing.state == "unreadable"]
+    if blind or (blocked and not force):
+        raise CannotPlace(*(in_the_way(standing) for standing in (*blind, *blocked)))
     states = {standing.state for standing in here}
     if states and states <= {"upgraded", "missing"}:
         modules = tuple(standing.module for standing in here)

@@ -13,14 +13,15 @@ from oeactl.core.host import Edit, FileRecord, FileState, Journal, Layer, Survey
 from oeactl.core.reasons import Candidate, CannotPlace, Reason
 from oeactl.core.snippets import marked
 
-State = Literal["pristine", "applied", "restored", "upgraded", "foreign", "damaged", "missing"]
+State = Literal["pristine", "applied", "restored", "upgraded", "foreign", "damaged", "missing", "unreadable"]
 
 
 class Standing(Value, frozen=True, kw_only=True):
     """pristine: no record, no mark. applied: as the journal says. restored: recorded, yet the original.
 
     upgraded: recorded, yet another release's own file. foreign: recorded, and changed by someone else.
-    damaged: our marks without a record, or a record at odds with itself. missing: no such file.
+    damaged: our marks without a record, or a record at odds with itself. missing: no such file. unreadable:
+    the host could not read it.
     original: the bytes that edits are against. expected: what the journal says is there.
     """
 
@@ -38,6 +39,8 @@ def stands(file: FileState, journal: Journal) -> Standing:
     """Tell one file's state. Raises ValueError when the survey came without data."""
     if file.missing:
         return Standing(state="missing", module=file.module, path=file.path, file=file)
+    if file.problem and not file.sha256:
+        return Standing(state="unreadable", module=file.module, path=file.path, file=file)
     if file.data is None:
         raise ValueError(f"the survey holds no bytes of {file.path}")
     record = next((record for record in journal.files if record.path == file.path), None)
@@ -103,7 +106,7 @@ def live(survey: Survey, standings: dict[str, Standing]) -> tuple[tuple[Layer, .
         states = {standing.state for standing in seen}
         if states <= {"applied"}:
             there.append(layer)
-        elif states & {"foreign", "damaged"}:
+        elif states & {"foreign", "damaged", "unreadable"}:
             reasons += [in_the_way(standing) for standing in seen]
         elif "applied" not in states and len(seen) == len(layer.edits):
             notes.append(f"{layer.recipe}: {_gone(states)}, so its record is closed")
@@ -153,4 +156,7 @@ def in_the_way(standing: Standing) -> Reason:
     if standing.state == "missing":
         what = f"there is no module {standing.module} in this engine"
         return Reason(kind="missing", what=what, where=where)
+    if standing.state == "unreadable":
+        what = (standing.file and standing.file.problem) or "it cannot be read"
+        return Reason(kind="read-only", what=what, where=where)
     return Reason(kind="nothing", what=standing.state, where=where)
