@@ -38,10 +38,10 @@ from oeactl.core.run import (
 )
 from oeactl.errors import Degraded, Interrupted, Locked, OeactlError, Unreachable, UsageError, VoidMeasurement
 from oeactl.flows.lifecycle import server_of
-from oeactl.flows.prove import exercise
+from oeactl.flows.prove import prove
 from oeactl.flows.site import Site, look
 from oeactl.flows.sweep import Course, run_sweep, targets
-from oeactl.ports import Driver, Engine, Server, Store
+from oeactl.ports import Driver, Engine, Failed, Server, Store
 
 _ARM = "A"
 _TRIAL = "001-A"
@@ -157,14 +157,12 @@ def _settled(site: Site, journal: Journal, now: float) -> None:
 
 def _show_proof(course: Course, state: ServerState) -> None:
     """Let patched workers decode a few rows at once, so that a sweep beginning at 1 is proven too."""
-    site, layers = course.site, course.survey.journal.layers
-    seen = activations(layers, state, course.server.proofs())
-    if all(recipe.outcome == "pass" for recipe in seen):
-        return
-    site.progress.step("letting the change show that it runs")
-    failed = exercise(site, layers)
-    if failed is not None:
-        site.progress.warn(failed.why)
+    layers = course.survey.journal.layers
+    shown = activations(layers, state, course.server.proofs())
+    if layers and any(recipe.outcome == "fail" for recipe in shown):
+        failed = prove(course.site, layers)
+        if isinstance(failed, Failed):
+            course.site.progress.warn(failed.why)
 
 
 def _plan(site: Site, order: Order, trial: Trial) -> Plan:

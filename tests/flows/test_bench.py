@@ -1,0 +1,349 @@
+"""bench: what is measured is kept, what is void says why, and nothing is patched or restarted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from oeactl.core.host import (
+    Lease,
+    Pending,
+    ServerState,
+)
+from oeactl.core.run import Run
+from oeactl.errors import (
+    ConnectionLost,
+    Degraded,
+    Interrupted,
+    Locked,
+    Unreachable,
+    UsageError,
+    VoidMeasurement,
+)
+from oeactl.flows.bench import Order, bench
+from oeactl.flows.site import Site
+from oeactl.ports import PointMeasured, PointRequest
+from tests.support.bench_world import MODULE, PATCHED, PRISTINE, PROOF, WHO, Bench, sweep
+from tests.support.levels import DOWN, LEADER, UP, a_measurement, some_rows
+
+
+@pytest.fixture
+def ready(tmp_path: Path) -> Bench:
+    return Bench(tmp_path / "results")
+
+
+@pytest.fixture
+def patched(tmp_path: Path) -> Bench:
+    return Bench(tmp_path / "results", patched=True)
+
+
+def levels(run: Run) -> list[int]:
+    return [point.point.concurrency for trial in run.trials for point in trial.points]
+
+
+def test_a_sweep_that_went_well_is_valid_and_kept_as_it_was_returned(ready: Bench) -> None:
+    done = ready.run(1, 4)
+    assert done.error is None
+    assert done.run == ready.kept()
+    (trial,) = done.run.trials
+    assert (trial.outcome, trial.start, levels(done.run)) == ("completed", "attached", [1, 4])
+    assert all(point.valid and point.reasons == () for point in trial.points)
+    assert [point.output_tokens_per_s_per_gpu for point in trial.points] == [50.0, 200.0]
+    assert ready.told.warnings == []
+
+
+def test_each_level_is_warmed_up_flushed_and_measured_in_this_order(ready: Bench) -> None:
+    ready.run(1, 4)
+    told = [line for line in ready.world.asked if not line.startswith("survey")]
+    assert told == [
+        *("warm-up 1", "flush", "measured 1", "complete 1"),
+        *("warm-up 4", "flush", "measured 4", "complete 1"),
+    ]
+
+
+def test_no_two_bursts_share_their_prompts(ready: Bench) -> None:
+    ready.run(1, 4)
+    seeds = [request.seed for request in ready.driver.requests]
+    assert len(set(seeds)) == 4
+
+
+def test_the_run_says_what_it_measured(ready: Bench) -> None:
+    (trial,) = ready.run(4).run.trials
+    assert trial.engine.version == trial.driver.version == "0.5.20"
+    assert (trial.model.path, trial.model.architectures) == ("/models/tiny", ("Glm4MoeForCausalLM",))
+    assert (trial.server.pid, trial.server.gpus) == (LEADER.pid, 2)
+    assert trial.clock_offset_s == 0.5
+    assert [target.before_sha256 for target in trial.targets] == [PRISTINE]
+    assert trial.targets[0].expected_sha256 is None
+    assert len({point.workload_sha256 for point in trial.points}) == 1
+
+
+def test_nothing_secret_is_kept_anywhere(ready: Bench, tmp_path: Path) -> None:
+    done = ready.run(4)
+    assert done.run.trials[0].server.environment == {"OMP_NUM_THREADS": "1"}
+    kept = b"".join(path.read_bytes() for path in tmp_path.rglob("*.json"))
+    assert b"very-secret" not in kept
+    assert b"internal_states" not in kept
+
+
+def test_a_pristine_server_s_run_is_labelled_so_and_a_patched_one_by_its_recipes(
+    ready: Bench, tmp_path: Path
+) -> None:
+    assert ready.run(4).run.plan.label == "pristine"
+    assert Bench(tmp_path / "other", patched=True).run(4).run.plan.label == "oea"
+    ready.label = "My Try"
+    assert ready.run(1).run.plan.run_id.endswith("-my-try-1f3a9c2e")
+
+
+def test_the_number_of_gpus_in_hosts_yaml_comes_before_the_server_s_arguments(ready: Bench) -> None:
+    ready.spec = msgspec.structs.replace(ready.spec, gpus=8)
+    assert ready.run(8).run.trials[0].points[0].output_tokens_per_s_per_gpu == 100.0
+
+
+def test_without_gpus_there_is_no_figure_per_gpu(ready: Bench) -> None:
+    ready.world.info["device"] = "cpu"
+    (point,) = ready.run(4).run.trials[0].points
+    assert point.output_tokens_per_s_per_gpu is None
+
+
+@pytest.mark.parametrize("state", [DOWN, msgspec.structs.replace(UP, healthy=False, health="HTTP 503")])
+def test_a_server_that_is_not_up_is_exit_4_and_nothing_is_begun(
+    ready: Bench, tmp_path: Path, state: ServerState
+) -> None:
+    ready.world.state = state
+    with pytest.raises(Unreachable, match="not up") as refused:
+        ready.run(1)
+    assert refused.value.exit_code == 4
+    assert refused.value.hint == "oeactl start --host box"
+    assert state.health in refused.value.what
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_host_without_a_server_entry_is_a_usage_error(ready: Bench) -> None:
+    site = ready.site()
+    bare = Site(**{**site.__dict__, "server": None, "engine": None})
+    order = Order(sweep=sweep(1), token="0" * 8, modules=(MODULE,), oeactl_version="0")
+    with pytest.raises(UsageError, match="no server"):
+        bench(bare, ready.driver, ready.store, order, lease=nullcontext())
+
+
+def test_somebody_else_at_work_is_exit_5_with_who_and_since_when(ready: Bench) -> None:
+    lease = Lease(operation="op", what="patch oea", holder=WHO, since=1796004000.0, until=1796009999.0)
+    ready.world.journal = msgspec.structs.replace(ready.world.journal, lease=lease)
+    with pytest.raises(Locked, match=r"ann@laptop .* patch oea, since 2026-11-30 02:00:00 UTC"):
+        ready.run(1)
+
+
+def test_a_lease_that_ran_out_stops_nobody(ready: Bench) -> None:
+    lease = Lease(operation="op", what="patch oea", holder=WHO, since=1.0, until=1796004800.0)
+    ready.world.journal = msgspec.structs.replace(ready.world.journal, lease=lease)
+    assert ready.run(4).error is None
+
+
+def test_a_patch_left_half_done_is_exit_7(ready: Bench) -> None:
+    pending = Pending(operation="op", kind="patch", started_at="2026-11-30T00:00:00Z")
+    ready.world.journal = msgspec.structs.replace(ready.world.journal, pending=pending)
+    with pytest.raises(Degraded, match="did not end"):
+        ready.run(1)
+
+
+def test_the_lease_is_held_from_before_the_first_level_to_after_the_last(ready: Bench) -> None:
+    @contextmanager
+    def lease() -> Iterator[None]:
+        ready.world.asked.append("lease taken")
+        yield
+        ready.world.asked.append("lease ended")
+
+    ready.run(4, lease=lease())
+    asked = [line for line in ready.world.asked if line != "survey"]
+    assert (asked[0], asked[-1]) == ("lease taken", "lease ended")
+
+
+def no_success(request: PointRequest) -> PointMeasured:
+    return PointMeasured(argv=("-m", "client"), failure="none of 40 requests succeeded", tail=("IndexError",))
+
+
+def test_a_level_without_one_success_is_void_and_the_sweep_goes_on(ready: Bench) -> None:
+    ready.driver.happens[(4, "measured")] = no_success
+    done = ready.run(1, 4, 8)
+    assert isinstance(done.error, VoidMeasurement)
+    assert done.error.exit_code == 8
+    assert "1 of 3 levels" in done.error.what
+    assert done.error.details == ("level 4: completed: none of 40 requests succeeded",)
+    assert [point.valid for point in ready.kept().trials[0].points] == [True, False, True]
+    assert ready.kept().trials[0].points[1].tail == ("IndexError",)
+    assert ready.told.warnings == ["level 4 is void: completed: none of 40 requests succeeded"]
+
+
+def test_a_warm_up_that_failed_voids_the_level_without_measuring_it(ready: Bench) -> None:
+    ready.driver.happens[(4, "warm-up")] = no_success
+    done = ready.run(4)
+    assert isinstance(done.error, VoidMeasurement)
+    assert "measured 4" not in ready.world.asked
+    (point,) = done.run.trials[0].points
+    assert point.reasons == ("completed: the warm-up failed: none of 40 requests succeeded",)
+
+
+def test_a_flush_refused_just_after_the_warm_up_is_asked_for_again(ready: Bench) -> None:
+    ready.world.flushes = [False, False, True]
+    done = ready.run(4)
+    assert done.error is None
+    warm_up = done.run.trials[0].points[0].warm_up
+    assert warm_up is not None and (warm_up.flushed, warm_up.flush_attempts) == (True, 3)
+
+
+def test_a_flush_that_is_never_confirmed_voids_the_level_without_measuring_it(ready: Bench) -> None:
+    ready.world.flushes = [False] * 5
+    done = ready.run(4)
+    assert "measured 4" not in ready.world.asked
+    (point,) = done.run.trials[0].points
+    assert not point.valid
+    assert {line.partition(":")[0] for line in point.reasons} == {"completed", "flush"}
+
+
+def test_ctrl_c_keeps_the_finished_levels_and_says_where(ready: Bench) -> None:
+    def interrupt(request: PointRequest) -> None:
+        raise KeyboardInterrupt
+
+    ready.driver.happens[(8, "measured")] = interrupt
+    done = ready.run(1, 4, 8)
+    assert isinstance(done.error, Interrupted)
+    assert done.error.exit_code == 130
+    assert "2 of 3 levels are kept" in done.error.what
+    assert done.error.where == done.run.path
+    run = ready.kept()
+    assert (run.trials[0].outcome, levels(run)) == ("interrupted", [1, 4])
+    assert run.analysis is not None
+    assert [arm.valid for level in run.analysis.levels for arm in level.arms] == [1, 1, 0]
+
+
+def test_levels_are_on_disk_before_the_next_one_begins(ready: Bench) -> None:
+    seen: list[list[int]] = []
+
+    def look(request: PointRequest) -> None:
+        seen.append(levels(ready.kept()))
+
+    ready.driver.happens = {(n, "measured"): look for n in (1, 4, 8)}
+    ready.run(1, 4, 8)
+    assert seen == [[], [1], [1, 4]]
+
+
+def test_a_server_that_dies_under_load_keeps_the_finished_levels(ready: Bench) -> None:
+    def die(request: PointRequest) -> PointMeasured:
+        ready.world.state = DOWN
+        return no_success(request)
+
+    ready.driver.happens[(4, "measured")] = die
+    done = ready.run(1, 4, 8)
+    assert isinstance(done.error, VoidMeasurement)
+    assert "did not survive level 4" in done.error.what
+    (trial,) = ready.kept().trials
+    assert (trial.outcome, levels(ready.kept())) == ("server_lost", [1, 4])
+    assert [point.valid for point in trial.points] == [True, False]
+    failed = {line.partition(":")[0] for line in trial.points[1].reasons}
+    assert {"completed", "same_server", "alive_after"} <= failed
+
+
+def test_a_server_that_was_replaced_in_between_voids_the_level(ready: Bench) -> None:
+    def replace(request: PointRequest) -> None:
+        other = msgspec.structs.replace(LEADER, pid=900)
+        ready.world.state = msgspec.structs.replace(UP, recorded=other, listener=other)
+
+    ready.driver.happens[(4, "measured")] = replace
+    done = ready.run(4)
+    assert "same_server" in str(done.run.trials[0].points[0].reasons)
+
+
+def test_a_connection_that_breaks_keeps_the_finished_levels_and_is_the_error(ready: Bench) -> None:
+    def cut(request: PointRequest) -> None:
+        raise ConnectionLost("the connection broke", where="box")
+
+    ready.driver.happens[(4, "measured")] = cut
+    done = ready.run(1, 4)
+    assert isinstance(done.error, ConnectionLost)
+    assert f"1 of 2 levels are kept in {done.run.path}" in done.error.details
+    assert (ready.kept().trials[0].outcome, levels(ready.kept())) == ("failed", [1])
+
+
+def test_a_file_that_changed_underneath_voids_the_level(ready: Bench) -> None:
+    def edit(request: PointRequest) -> None:
+        ready.world.disk = "c" * 64
+
+    ready.driver.happens[(4, "measured")] = edit
+    done = ready.run(1, 4)
+    points = done.run.trials[0].points
+    assert [point.valid for point in points] == [True, False]
+    assert "changed while the level ran" in points[1].reasons[0]
+
+
+def test_a_patched_server_that_has_shown_its_branch_is_measured_as_patched(patched: Bench) -> None:
+    done = patched.run(1, 4)
+    assert done.error is None
+    (trial,) = done.run.trials
+    assert [recipe.recipe for recipe in trial.recipes] == ["oea"]
+    assert trial.recipes[0].parameters == {"k0": 2, "min_tokens": 2}
+    assert [(one.outcome, one.kinds) for one in trial.activations] == [("pass", ("eager",))]
+    assert [proof.kind for proof in trial.proofs] == ["eager"]
+    assert trial.targets[0].expected_sha256 == PATCHED
+    assert not any(line.startswith("complete") and line != "complete 1" for line in patched.world.asked)
+
+
+def test_a_patched_server_that_has_not_decoded_yet_is_made_to_before_level_1(patched: Bench) -> None:
+    patched.world.proofs = ()
+    patched.world.on_exercise = lambda: setattr(patched.world, "proofs", (PROOF,))
+    assert patched.run(1).error is None
+
+
+def test_a_patch_that_the_server_bypasses_voids_every_level(patched: Bench) -> None:
+    patched.world.proofs = (msgspec.structs.replace(PROOF, kind="loaded"),)
+    done = patched.run(1, 4)
+    assert isinstance(done.error, VoidMeasurement)
+    assert all("activation: oea" in str(point.reasons) for point in done.run.trials[0].points)
+
+
+def test_a_server_that_still_runs_a_reverted_patch_voids_every_level(ready: Bench) -> None:
+    ready.world.proofs = (PROOF,)
+    done = ready.run(4)
+    assert isinstance(done.error, VoidMeasurement)
+    assert "the disk no longer has it" in done.error.details[0]
+
+
+def test_a_measured_burst_is_bounded_by_what_its_warm_up_took(ready: Bench) -> None:
+    ready.run(4)
+    warm_up, measured = ready.driver.requests
+    assert warm_up.deadline_s == 3600.0
+    took_s = 8 * 32 / 400.0
+    assert measured.deadline_s == pytest.approx(300.0 + 5.0 * took_s * 40 / 8)
+
+
+def test_the_raw_rows_lie_beside_the_run_under_their_hash(ready: Bench, tmp_path: Path) -> None:
+    (point,) = ready.run(4).run.trials[0].points
+    assert point.raw is not None
+    found = [path.name for path in tmp_path.rglob("raw/*")]
+    assert found == [f"{point.raw.sha256}.json.gz"]
+
+
+def test_a_level_is_announced_with_what_it_sends(ready: Bench) -> None:
+    ready.run(4)
+    assert ready.told.steps == ["looking at box", "level 1 of 1: 4 at once, 64 tokens in, 32 out"]
+
+
+def test_what_only_warns_is_said_and_does_not_void(ready: Bench) -> None:
+    def odd(request: PointRequest) -> PointMeasured:
+        point = request.point
+        tokens = point.requests * point.output_len
+        return PointMeasured(
+            argv=(),
+            measurement=a_measurement(point, output_tokens_retokenized=tokens * 2),
+            requests=some_rows(point),
+        )
+
+    ready.driver.happens[(4, "measured")] = odd
+    assert ready.run(4).error is None
+    assert ready.told.notes == [
+        "level 4: retokenized: the returned text tokenizes to +100% of the tokens counted"
+    ]
