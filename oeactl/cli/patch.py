@@ -41,16 +41,15 @@ def patch(
     applied already is left alone; other parameters are changed in place.
     """
     from oeactl.cli.wiring import wired
-    from oeactl.core.recipe import load_recipe
     from oeactl.edges.clock import new_operation
-    from oeactl.edges.config import recipe_folder
+    from oeactl.edges.config import read_recipe
     from oeactl.edges.local_record import Patched as OnRecord
     from oeactl.edges.local_record import local_record
     from oeactl.flows.patch import patch as run
     from oeactl.render.change import patched_document, patched_lines, planned_lines
 
     values = _values(sets)
-    loaded = load_recipe(recipe_folder(call.root, recipe))
+    loaded = read_recipe(call.root, recipe)
     with wired(call, call.host(host), yes=yes) as here:
 
         def show(plan: Planned, survey: Survey) -> None:
@@ -75,7 +74,7 @@ def patch(
                     address=here.site.host.address,
                     project=str(call.project.root),
                     recipe=outcome.plan.recipe,
-                    digest=outcome.plan.digest,
+                    digest=outcome.plan.layer.digest,
                     at=applied_at,
                 )
             )

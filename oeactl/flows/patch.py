@@ -14,10 +14,11 @@ from typing import Literal
 
 from oeactl.core.host import Layer, Probe, ServerState, Survey, Transaction, Value
 from oeactl.core.launch import launch_of
+from oeactl.core.parameters import Bound, bind
 from oeactl.core.plan import AlreadyApplied, Planned, make_plan
 from oeactl.core.proof import Verdict
 from oeactl.core.reasons import Refusal
-from oeactl.core.recipe import Bound, Recipe, bind
+from oeactl.core.recipe import Recipe
 from oeactl.errors import Interrupted, OeactlError, RolledBack
 from oeactl.flows.lifecycle import ask, bring_up, describe, is_running, server_of, take_down
 from oeactl.flows.prove import prove
@@ -57,13 +58,13 @@ class _Change:
             kind="patch",
             root=self.survey.engine.root,
             state_dir=host.state_dir,
-            files=self.plan.writes,
+            files=self.plan.writes(),
             layers=self.plan.layers_after,
             holder=self.site.holder,
             what=f"patch {self.plan.recipe}",
             lease_s=LEASE_S if restart else None,
             probe=Probe(
-                modules=tuple(file.module for file in self.plan.writes),
+                modules=tuple(file.module for file in self.plan.files),
                 cwd=server.cwd if server else None,
                 env=dict(server.env) if server else {},
             )
@@ -87,6 +88,7 @@ def patch(
 
     Raises UsageError for parameters, Refused, Locked, RolledBack, Degraded, Interrupted.
     """
+    bind(recipe, sets, {})  # what is wrong with the words alone is said before anyone is contacted
     site.progress.step(f"looking at {site.host.name}")
     survey = look(site, recipe.modules)
     bound = bind(recipe, sets, model_facts(survey.model))

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from oeactl.core.host import Layer, Transaction, Value
+import msgspec
+
+from oeactl.core.host import Layer, ServerState, Survey, Transaction, Value
 from oeactl.core.launch import launch_of
-from oeactl.core.plan import GoneByUpgrade, NothingToRevert, Reverting, plan_revert
 from oeactl.core.proof import Verdict
 from oeactl.core.reasons import Refusal
+from oeactl.core.revert import GoneByUpgrade, NothingToRevert, Reverting, plan_revert
 from oeactl.errors import Degraded
 from oeactl.flows.lifecycle import ask, bring_up, describe, is_running, server_of, take_down
 from oeactl.flows.prove import prove
@@ -43,31 +45,21 @@ def revert(site: Site, *, recipe: str | None, operation: str, restart: bool, for
     plan = plan_revert(survey, recipe=recipe, force=force)
     if isinstance(plan, Refusal):
         raise plan.error()
-    if isinstance(plan, NothingToRevert):
+    if isinstance(plan, NothingToRevert) and not plan.closes:
         return Reverted(status="nothing to revert", left=survey.journal.layers, notes=plan.notes)
-    restart = restart and site.server is not None
-    was = server_of(site).state(health=False) if restart else None
+    if not isinstance(plan, Reverting):
+        return _close(site, survey, plan, operation)
+    was = server_of(site).state(health=False) if restart and site.server is not None else None
     running = was is not None and is_running(was)
-    if was is not None and running and isinstance(plan, Reverting):
+    if was is not None and running:
         ask(site, f"Stop {describe(was)} on {site.host.name} and start it on the original files?")
     site.progress.step("putting the original bytes back")
+    transaction = _transaction(site, survey, plan.layers_after, operation, what=", ".join(plan.recipes))
     written = site.files.write(
-        Transaction(
-            operation=operation,
-            kind="revert",
-            root=survey.engine.root,
-            state_dir=site.host.state_dir,
-            files=plan.writes if isinstance(plan, Reverting) else (),
-            layers=plan.layers_after,
-            holder=site.holder,
-            what=f"revert {', '.join(plan.recipes)}",
-            lease_s=LEASE_S if running else None,
-            force=force,
+        msgspec.structs.replace(
+            transaction, files=plan.writes(), force=force, lease_s=LEASE_S if running else None
         )
     )
-    notes = (*plan.notes, *written.notes)
-    if isinstance(plan, GoneByUpgrade):
-        return Reverted(status="gone by upgrade", recipes=plan.recipes, notes=notes)
     verdicts: tuple[Verdict, ...] = ()
     if was is not None and running:
         take_down(site, was)
@@ -76,18 +68,46 @@ def revert(site: Site, *, recipe: str | None, operation: str, restart: bool, for
     return Reverted(
         status="reverted",
         recipes=plan.recipes,
-        files=tuple(write.path for write in plan.writes),
+        files=tuple(file.path for file in plan.files),
         left=plan.layers_after,
-        live="no server" if site.server is None else _live(was_asked=was is not None, running=running),
+        live=_live(site, was),
         verdicts=verdicts,
-        notes=notes,
+        notes=(*plan.notes, *written.notes),
     )
 
 
-def _live(*, was_asked: bool, running: bool) -> Literal["restarted", "down", "old code"]:
-    if not was_asked:
-        return "old code"
-    return "restarted" if running else "down"
+def _close(site: Site, survey: Survey, plan: NothingToRevert | GoneByUpgrade, operation: str) -> Reverted:
+    """The files are somebody's originals already: only the record ends."""
+    recipes = tuple(layer.recipe for layer in survey.journal.layers if layer not in plan.layers_after)
+    site.files.write(_transaction(site, survey, plan.layers_after, operation, what=", ".join(recipes)))
+    gone = isinstance(plan, GoneByUpgrade)
+    return Reverted(
+        status="gone by upgrade" if gone else "nothing to revert",
+        recipes=recipes,
+        left=plan.layers_after,
+        notes=() if isinstance(plan, GoneByUpgrade) else (*plan.notes, "the journal's record is closed"),
+    )
+
+
+def _transaction(
+    site: Site, survey: Survey, layers: tuple[Layer, ...], operation: str, *, what: str
+) -> Transaction:
+    return Transaction(
+        operation=operation,
+        kind="revert",
+        root=survey.engine.root,
+        state_dir=site.host.state_dir,
+        files=(),
+        layers=layers,
+        holder=site.holder,
+        what=f"revert {what}",
+    )
+
+
+def _live(site: Site, was: ServerState | None) -> Literal["restarted", "down", "old code", "no server"]:
+    if was is not None:
+        return "restarted" if is_running(was) else "down"
+    return "no server" if site.server is None else "old code"
 
 
 def _come_back(site: Site, layers: tuple[Layer, ...]) -> tuple[Verdict, ...]:

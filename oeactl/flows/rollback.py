@@ -23,7 +23,7 @@ def put_back(site: Site, before: Survey, plan: Planned, was: ServerState | None,
     """
     site.progress.step("putting everything back")
     try:
-        now = look(site, tuple(file.module for file in plan.writes), data=False)
+        now = look(site, tuple(file.module for file in plan.files), data=False)
         untouched = _files_stand(now, before, plan)
         if not untouched:
             site.files.write(_inverse(site, before, plan, operation))
@@ -36,7 +36,7 @@ def put_back(site: Site, before: Survey, plan: Planned, was: ServerState | None,
 
 
 def _files_stand(now: Survey, before: Survey, plan: Planned) -> bool:
-    original = {write.path: write.before_sha256 for write in plan.writes}
+    original = {file.path: file.before_sha256 for file in plan.files}
     return now.journal.layers == before.journal.layers and all(
         file.sha256 == original.get(file.path, file.sha256) for file in now.files
     )

@@ -26,7 +26,7 @@ from oeactl.errors import OeactlError
 from oeactl.flows.site import Site, look
 from oeactl.ports import Driver, Engine, PointMeasured, PointRequest, Server, Store
 
-_FLUSH_TRIES = 5
+_FLUSH_TRIES = 3  # the engine itself asks for a while each time
 _FLUSH_PAUSE_S = 2.0
 _START_S = 300.0  # a client that imports its engine from a cold disk
 _SLOWER = 5.0  # how many times slower than its warm-up a level may be before it is given up

@@ -56,8 +56,8 @@ def _counts(diff: str) -> tuple[int, int]:
 
 def patched_lines(outcome: Patched, host: str) -> str:
     """How a patch ended, in a few lines."""
-    plan = outcome.plan
-    what = f"{plan.recipe} r{plan.revision} ({parameters(plan.parameters)})"
+    layer = outcome.plan.layer
+    what = f"{layer.recipe} r{layer.revision} ({parameters(layer.parameters)})"
     if outcome.status == "already applied":
         lines = [f"already applied on {host}: {what}; nothing was written"]
     elif outcome.status == "dry-run":
@@ -89,13 +89,13 @@ def _notes(notes: Sequence[str]) -> list[str]:
 
 def patched_document(outcome: Patched) -> dict[str, Any]:
     """Patch's outcome as one JSON document; each file with its hashes and difference."""
-    plan = outcome.plan
+    layer = outcome.plan.layer
     return {
         "status": outcome.status,
-        "recipe": plan.recipe,
-        "revision": plan.revision,
-        "parameters": plan.parameters,
-        "digest": plan.digest,
+        "recipe": layer.recipe,
+        "revision": layer.revision,
+        "parameters": layer.parameters,
+        "digest": layer.digest,
         "operation": outcome.operation or None,
         "files": [
             {
@@ -106,7 +106,7 @@ def patched_document(outcome: Patched) -> dict[str, Any]:
                 "pristine_sha256": file.pristine_sha256,
                 "diff": unified_diff(file.path, file.before, file.after),
             }
-            for file in getattr(plan, "files", ())
+            for file in getattr(outcome.plan, "files", ())
         ],
         "live": outcome.live,
         "proof": outcome.verdicts,
