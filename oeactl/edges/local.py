@@ -60,7 +60,6 @@ class LocalRemote:
         finally:
             _end(process)
             feeder.join(GRACE_S)
-            process.stdout.close()
 
     @contextmanager
     def forward(self, port: int) -> Iterator[int]:
@@ -100,8 +99,11 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     """End the command's process group, politely first; a group that is gone is fine."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         if process.poll() is not None:
-            return
+            break
         with suppress(ProcessLookupError):
             os.killpg(process.pid, number)
         with suppress(subprocess.TimeoutExpired):
             process.wait(GRACE_S)
+    for pipe in (process.stdout, process.stderr):
+        if pipe is not None:
+            pipe.close()

@@ -21,10 +21,14 @@ def open_ssh(
     proxy_jump: str | None = None,
     ssh_config: str | None = None,
     connect_timeout_s: float = 10.0,
+    dead_after_s: float = 15.0,
     environment: Mapping[str, str] = os.environ,
     passphrase: str | None = None,
 ) -> Remote:
     """A remote that connects at its first use. None leaves a value to OpenSSH's configuration.
+
+    dead_after_s: without an answer and without a byte moving for so long, the peer counts as dead.
+    passphrase: opens encrypted key files.
 
     Raises UsageError, at the first use, for a configuration that cannot be followed.
     """
@@ -40,4 +44,4 @@ def open_ssh(
         proxy_jump=proxy_jump,
         ssh_config=ssh_config,
     )
-    return SshRemote(name, Dialer(name, target, connect_timeout_s, environment, passphrase))
+    return SshRemote(name, Dialer(name, target, connect_timeout_s, dead_after_s, environment, passphrase))

@@ -8,9 +8,10 @@ from __future__ import annotations
 import logging
 import shlex
 import socket
+import subprocess
 import threading
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import fabric  # type: ignore[import-untyped]
@@ -22,31 +23,36 @@ from oeactl.edges.ssh.host_keys import HostKeys
 from oeactl.edges.ssh.login import Login
 from oeactl.errors import OeactlError, Unreachable
 
-QUIET_S = 5.0  # between two questions of the watchdog
-PATIENCE_S = 15.0  # without an answer and without a byte moving: the peer is dead
-
 logging.getLogger("paramiko").addHandler(logging.NullHandler())  # its threads would print tracebacks
 
 
 class Line:
     """An open connection with its hops, watched."""
 
-    def __init__(self, connections: Sequence[fabric.Connection], meter: _Meter, timeout_s: float) -> None:
-        self._connections = connections
+    def __init__(
+        self,
+        transport: paramiko.Transport,
+        opened: ExitStack,
+        meter: _Meter,
+        timeout_s: float,
+        dead_after_s: float,
+    ) -> None:
+        self.transport = transport
         self.timeout_s = timeout_s
-        self.transport: paramiko.Transport = connections[-1].transport
+        self._opened = opened
+        self._dead_after_s = dead_after_s
         self._closed = threading.Event()
         threading.Thread(target=self._watch, args=(meter,), daemon=True).start()
 
     def _watch(self, meter: _Meter) -> None:
         """Ask now and then; close when neither answer nor bytes come. paramiko's keepalive never does."""
-        while not self._closed.wait(QUIET_S) and self.transport.is_active():
+        while not self._closed.wait(self._dead_after_s / 3) and self.transport.is_active():
             question = threading.Thread(target=self._ask, daemon=True)
             question.start()
             moved = -1
             while question.is_alive() and moved != meter.moved:
                 moved = meter.moved
-                question.join(PATIENCE_S)
+                question.join(self._dead_after_s)
             if question.is_alive():
                 self.transport.close()
 
@@ -56,8 +62,7 @@ class Line:
 
     def close(self) -> None:
         self._closed.set()
-        for connection in reversed(self._connections):
-            connection.close()
+        self._opened.close()
 
 
 class _Meter:
@@ -89,33 +94,38 @@ class Dialer:
         name: str,
         target: Target,
         timeout_s: float,
+        dead_after_s: float,
         environment: Mapping[str, str],
         passphrase: str | None,
     ) -> None:
         self._name = name
         self._target = target
         self._timeout_s = timeout_s
+        self._dead_after_s = dead_after_s
         self._environment = environment
         self._passphrase = passphrase
 
     def dial(self) -> Line:
-        connections: list[fabric.Connection] = []
+        via: fabric.Connection | None = None
         try:
-            for route in chain(self._target, self._environment):
-                meter = _Meter(self._socket(route, connections[-1] if connections else None))
-                connections.append(self._connect(route, meter))
-            return Line(connections, meter, self._timeout_s)
+            with ExitStack() as opened:
+                for route in chain(self._target, self._environment):
+                    meter = _Meter(self._socket(route, via, opened))
+                    opened.callback(meter.close)
+                    via = self._connect(route, meter)
+                    opened.callback(via.close)
+                assert via is not None, "a chain has at least its last hop"
+                transport: paramiko.Transport = via.transport
+                return Line(transport, opened.pop_all(), meter, self._timeout_s, self._dead_after_s)
         except OeactlError as error:
             error.where = error.where or self._name
-            for connection in reversed(connections):
-                connection.close()
             raise
 
-    def _socket(self, route: Route, via: fabric.Connection | None) -> Any:
+    def _socket(self, route: Route, via: fabric.Connection | None, opened: ExitStack) -> Any:
         if via is not None:
             return self._through(route, via)
         if route.proxy_command is not None:
-            return paramiko.ProxyCommand(route.proxy_command)
+            return opened.enter_context(_proxied(route.proxy_command))
         return _tcp(route, self._timeout_s)
 
     def _through(self, route: Route, via: fabric.Connection) -> paramiko.Channel:
@@ -152,7 +162,6 @@ class Dialer:
             connection.open()
         except BaseException as error:
             connection.client.close()
-            meter.close()
             if isinstance(error, (paramiko.SSHException, EOFError, OSError)):
                 raise self._no_ssh(route, error) from None
             raise
@@ -171,6 +180,23 @@ class Dialer:
         )
 
 
+@contextmanager
+def _proxied(command: str) -> Iterator[socket.socket]:
+    """A socket whose other end is the stdin and stdout of OpenSSH's ProxyCommand."""
+    ours, theirs = socket.socketpair()
+    with ours:
+        with theirs:
+            end = theirs.fileno()
+            process = subprocess.Popen(
+                ["/bin/sh", "-c", f"exec {command}"], stdin=end, stdout=end, start_new_session=True
+            )
+        try:
+            yield ours
+        finally:
+            process.terminate()
+            process.wait()
+
+
 def _tcp(route: Route, timeout_s: float) -> socket.socket:
     """Connect, with an error that says which of the usual reasons it was."""
     try:
@@ -180,6 +206,8 @@ def _tcp(route: Route, timeout_s: float) -> socket.socket:
             f"no address is known for {route.hostname}: {error.strerror}",
             hint="check address in hosts.yaml, or the Host entry of your ssh configuration",
         ) from None
+    except UnicodeError:
+        raise Unreachable(f"not a host name: {route.hostname!r}", hint="check address") from None
     except TimeoutError:
         raise Unreachable(
             f"{route.at} did not answer within {timeout_s:g} s", hint="is the machine up? a VPN, a firewall?"
