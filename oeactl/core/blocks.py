@@ -85,9 +85,9 @@ def below(site: Site, spot: Place, gap: bytes = b"", *, lines: list[str] | None 
     source = site.source
     indent = _margin(site, spot)
     at = _line_end(site, spot)
-    block = gap + site.block(at, indent, site.lines(indent) if lines is None else lines)
+    block = gap + site.block(source.end(spot.last), indent, site.lines(indent) if lines is None else lines)
     if not source.utf8[:at].endswith((b"\n", b"\r")):
-        newline = source.newline(at)
+        newline = source.newline(source.end(spot.last))
         block = newline + block.removesuffix(newline)
     return Edit(start=at, end=at, text=block)
 

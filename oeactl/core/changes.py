@@ -46,8 +46,9 @@ def changes(
     values = json.dumps(bound.parameters, sort_keys=True)
     key = (bound.recipe.key, values, file.module, sha256, version, python)
     if key not in _made:
-        made = _work(bound, file, Source(pristine, where, python), sha256, version)
-        _sound(pristine, made.edits, where, python)
+        source = Source(pristine, where, python)
+        made = _work(bound, file, source, sha256, version)
+        _sound(source, pristine, made.edits)
         while len(_made) >= _REMEMBERED:
             _made.pop(next(iter(_made)), None)
         _made[key] = made
@@ -184,7 +185,7 @@ def _stamp(bound: Bound) -> Stamp:
     return Stamp(recipe=bound.recipe.id, revision=bound.recipe.revision)
 
 
-def _sound(pristine: bytes, edits: tuple[Edit, ...], where: str, python: str | None) -> None:
+def _sound(before: Source, pristine: bytes, edits: tuple[Edit, ...]) -> None:
     """The gates on one module: nothing outside the edits changed, and both texts are whole Python.
 
     Raises CannotPlace.
@@ -192,10 +193,10 @@ def _sound(pristine: bytes, edits: tuple[Edit, ...], where: str, python: str | N
     after = apply(pristine, edits)
     back = invert(pristine, edits)
     if apply(after, back) != pristine:
-        raise _gate("taking the edits back does not give the input", where)
-    before = Source(pristine, where, python)
+        raise _gate("taking the edits back does not give the input", before.where)
+    where = before.where
     try:
-        changed = Source(after, where, python)
+        changed = Source(after, where, before.python)
     except CannotPlace as refusal:
         (reason,) = refusal.reasons
         raise _gate(f"the changed text is {reason.what}", where, reason.line) from refusal

@@ -34,13 +34,18 @@ def present(tree: ast.Module, wanted: ast.stmt) -> bool:
 def binding_of(tree: ast.Module, wanted: ast.stmt) -> Iterator[tuple[str, ast.stmt]]:
     """The names that ``wanted`` would bind and that the module binds to something else, with where."""
     mine = _rows(wanted) if isinstance(wanted, Import) else set()
-    names = {bound: (origin, bound) for origin, bound in mine}
     for line in running(tree):
-        have = _rows(line) if isinstance(line, Import) else None
-        for name in names.keys() & bound_names(line):
-            package = have is not None and "." in names[name][0] and isinstance(wanted, ast.Import)
-            if (have is None or names[name] not in have) and not package:
-                yield name, line
+        have = {row for node in ast.walk(line) if isinstance(node, Import) for row in _rows(node)}
+        alike = {
+            bound for origin, bound in mine if (origin, bound) in have or _same_package(origin, bound, have)
+        }
+        for name in {bound for _, bound in mine} & bound_names(line) - alike:
+            yield name, line
+
+
+def _same_package(origin: str, bound: str, have: set[tuple[str, str]]) -> bool:
+    """``import a.b`` and ``import a.c`` bind the same ``a``."""
+    return any(name == bound and other.split(".")[0] == bound == origin.split(".")[0] for other, name in have)
 
 
 def run_of_imports(tree: ast.Module) -> int | None:

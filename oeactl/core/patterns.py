@@ -13,7 +13,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from oeactl.core.source import parse_module
+from oeactl.core.source import balanced, parse_module
 
 _UNSEEN = {"ctx", "kind", "type_comment", "type_params"}
 _REST = ("orelse", "handlers", "finalbody")
@@ -29,6 +29,8 @@ def statements(text: str) -> tuple[ast.stmt, ...]:
 
 def expression(text: str) -> ast.expr:
     """Read a pattern of one expression. Raises SyntaxError."""
+    if not balanced(text.strip()):
+        raise SyntaxError("the brackets do not match")
     found = parse_module(f"(\n{text}\n)").body
     if len(found) != 1 or not isinstance(found[0], ast.Expr):
         raise SyntaxError("the pattern is not one expression")

@@ -21,7 +21,7 @@ from collections.abc import Mapping
 
 from oeactl.core.document import nearest
 from oeactl.core.host import Value
-from oeactl.core.source import parse_module
+from oeactl.core.source import balanced, parse_module
 from oeactl.errors import UsageError
 
 ROOT = "OEACTL"
@@ -65,6 +65,8 @@ def read(
 
     Raises UsageError: not Python, an undeclared placeholder, a placeholder that cannot be filled.
     """
+    if around[0] and not balanced(text.strip()):
+        raise UsageError("the brackets do not match", where=f"{where}:{line}")
     text = around[0] + _NEWLINES.sub("\n", text) + around[1]
     line -= around[0].count("\n")
     try:

@@ -172,6 +172,22 @@ def compile_fault(text: str) -> str | None:
     return None
 
 
+def balanced(text: str) -> bool:
+    """Whether every bracket in a piece of Python closes one that it opened: ``a)(`` does not."""
+    depth = 0
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type == tokenize.OP and token.string in "([{":
+                depth += 1
+            elif token.type == tokenize.OP and token.string in ")]}":
+                depth -= 1
+            if depth < 0:
+                return False
+    except (tokenize.TokenError, SyntaxError):
+        return False
+    return depth == 0
+
+
 def nesting(node: ast.AST) -> int:
     """How deep the tree under ``node`` is, found without recursion."""
     deepest, todo = 0, [(node, 1)]

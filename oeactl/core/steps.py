@@ -16,7 +16,7 @@ from oeactl.core.anchors import KINDS, Anchor
 from oeactl.core.document import Node, build, nearest
 from oeactl.core.operations import OPERATIONS, Step
 from oeactl.core.snippets import Snippet
-from oeactl.core.source import parse_module
+from oeactl.core.source import balanced, parse_module
 from oeactl.errors import UsageError
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def _check_anchor(anchor: Anchor, node: Node) -> None:
 
 def _check_expression(text: str, node: Node, what: str) -> None:
     try:
-        ast.parse(f"(\n{text}\n)", mode="eval")
+        ast.parse(f"(\n{text}\n)" if balanced(text.strip()) else text, mode="eval")
     except SyntaxError as error:
         raise UsageError(f"{what} is no Python expression: {error.msg}", where=node.where) from error
 
