@@ -4,7 +4,7 @@ num_token_non_padded."""
 
 from types import SimpleNamespace
 
-router_logits, correction_bias = _oea.route(
+router_logits, correction_bias, _oea_share = _oea.route(
     router_logits,
     correction_bias,
     SimpleNamespace(

@@ -2,6 +2,6 @@
 
 The router does not know its layer: the note of the attention that ran last is taken for it."""
 
-router_logits, correction_bias = _oea.route(
+router_logits, correction_bias, _oea_share = _oea.route(
     router_logits, correction_bias, topk_config, non_padded=num_token_non_padded
 )

@@ -1,7 +1,7 @@
 """SGLang 0.5.21. Needs: router_logits, correction_bias, topk_config, layer_id, num_token_non_padded,
 dynamic_expert_bias."""
 
-router_logits, correction_bias = _oea.route(
+router_logits, correction_bias, _oea_share = _oea.route(
     router_logits,
     correction_bias,
     topk_config,

@@ -2,7 +2,7 @@ class _Oea:
     """Opportunistic expert activation (arXiv:2511.02237), inserted by oeactl.
 
     In decode each token votes for its best k0 experts, and the gate then chooses among the elected ones
-    alone: tokens share what the batch reads anyway. Everything else is the engine's.
+    alone: tokens share what the batch reads anyway. Everything else stays the engine's.
     """
 
     def __init__(self):
@@ -11,7 +11,10 @@ class _Oea:
         self.compiled = False  # torch.compile traced the branch, and nothing may be written meanwhile
 
     def route(self, logits, bias, config, *, layer=None, non_padded=None, per_token=None):
-        """The gate's inputs of one layer, shrunk to the batch's menu; untouched outside decode."""
+        """The gate's logits and bias for one layer, shrunk to the batch's menu; untouched outside decode.
+
+        Third, what the gate's weights are to be multiplied by afterwards, or None.
+        """
         from sglang.srt.layers.radix_attention import _oea_note
 
         mode, why = _oea_note.take(layer)
@@ -20,52 +23,52 @@ class _Oea:
             self.prove("compiled")
         shared = getattr(config, "num_fused_shared_experts", 0) or getattr(config, "num_shared_topk_slots", 0)
         if OEACTL.k0 >= config.top_k - shared:
-            return logits, bias
+            return logits, bias, None
         if not OEACTL.min_tokens <= logits.shape[0] <= OEACTL.max_tokens or not (mode or why):
-            return logits, bias
-        scoring = getattr(config, "scoring_func", "softmax")
-        if config.use_grouped_topk and bias is not None:
-            scoring = "sigmoid"
+            return logits, bias, None
+        grouped = config.use_grouped_topk
+        scoring = "sigmoid" if grouped and bias is not None else getattr(config, "scoring_func", "softmax")
         why = why or self.unfit(config, scoring, per_token)
         if why:
             if watched:
                 self.skip(why, layer)
-            return logits, bias
+            return logits, bias, None
         if watched:
             self.taken(mode, layer, logits)
         else:
             self.compiled = True
-        if bias is None and config.torch_native and not config.use_grouped_topk:
-            # The native gate scores in float32 and breaks ties of zero row by row; a bias puts them in order.
+        if bias is None and config.torch_native and not grouped:
+            # This gate scores in float32, and breaks ties of zero row by row: a bias puts them in order.
             logits = logits.float()
             bias = logits.new_zeros(logits.shape[1])
-        return self.elect(logits, bias, scoring, non_padded)
+        menu, bias = self.elect(logits, bias, scoring, non_padded)
+        if scoring != "softmax" or config.renormalize:
+            return menu, bias, None
+        return menu, bias, self.share(logits, menu)
 
     @staticmethod
     def unfit(config, scoring, per_token):
-        """Why shrinking the menu would not give this gate's own choice, or None."""
+        """Why a smaller menu would not give this gate's own choice, or None."""
         if config.use_grouped_topk and config.num_expert_group > config.topk_group:
             return "the choice is limited to groups"
-        if scoring == "softmax" and not config.renormalize:
-            return "softmax weights are not renormalized"
         if scoring not in ("softmax", "sigmoid", "sqrtsoftplus") or config.custom_routing_function:
             return "the model routes by a rule of its own"
         if per_token is not None:
-            return "the correction bias differs from token to token"
+            return "the router's inputs differ from token to token"
         if not getattr(config, "allow_routed_experts_capture", True):
             return "a draft model decodes"
         return None
 
     @staticmethod
     def elect(logits, bias, scoring, non_padded):
-        """The routing rule: everyone's best k0 by the engine's score form the menu, the rest sinks.
+        """The routing rule: everyone's best k0 by the engine's own score form the menu, the rest sinks.
 
         logits (tokens, experts); bias (experts,) or None; non_padded: the count of real rows, a tensor on
-        the device, or None (rows of padding are alike and then add k0 experts at most). Static shapes and
-        no look at the data: five aten ops, with a bias seven, an eighth if its dtype differs, four more
-        for the count, one more on bfloat16 logits of a GPU, whose gates score in float32. An expert off
-        the menu weighs exactly 0; its depth grows with its index, so that all rows short of menu fill up
-        with the same ones.
+        the device, or None (rows of padding are alike, and then add k0 experts at most). Static shapes, no
+        look at the data, no copy to the host: five aten ops, with a bias seven, one more where the dtypes
+        of the two differ, three more for the count, one more for 16-bit logits on a GPU, whose gates score
+        in float32. An expert off the menu weighs exactly 0; it sinks deeper the higher its index, so that
+        all rows short of menu fill up with the same ones.
         """
         scores = logits if logits.device.type == "cpu" else logits.float()
         if scoring == "softmax":
@@ -76,14 +79,20 @@ class _Oea:
             scores = torch.nn.functional.softplus(scores).sqrt()
         votes = torch.topk(scores if bias is None else scores + bias, OEACTL.k0, dim=-1, sorted=False)[1]
         if non_padded is not None:
-            rows = torch.arange(votes.shape[0], device=votes.device)
-            votes = torch.where((rows < non_padded)[:, None], votes, votes[:1])
+            real = torch.arange(votes.shape[0], device=votes.device) < non_padded
+            votes = torch.where(real[:, None], votes, votes[:1])
         ceiling = torch.arange(
             -8192, -8192 - 128 * logits.shape[1], -128, dtype=logits.dtype, device=logits.device
         )
         ceiling.index_fill_(0, votes.flatten(), float("inf"))
-        logits = torch.minimum(logits, ceiling)
-        return logits, None if bias is None else torch.minimum(bias, ceiling.to(bias.dtype))
+        menu = torch.minimum(logits, ceiling)
+        return menu, None if bias is None else torch.minimum(bias, ceiling.to(bias.dtype))
+
+    @staticmethod
+    def share(logits, menu):
+        """The part of each row's softmax that lies on the menu, (tokens, 1): what a plain score divides by."""
+        whole = torch.logsumexp(logits.float(), dim=-1, keepdim=True)
+        return (torch.logsumexp(menu.float(), dim=-1, keepdim=True) - whole).exp()
 
     def skip(self, why, layer):
         """Count a batch of decode that stays as it is; say so the first time."""
@@ -102,7 +111,7 @@ class _Oea:
 
     @staticmethod
     def rehearsing():
-        """Whether a runner warms up for a capture: such a batch is not traffic."""
+        """Whether a runner warms up for a capture: such a batch is no traffic."""
         import sys
 
         runners = ("runner_utils.capture_mode", "cuda_graph_runner")
@@ -116,9 +125,9 @@ class _Oea:
         self.proven.add(kind)
         import hashlib, json, logging, os, pathlib
 
+        if os.environ.get("OEACTL_PROOF") == "0":
+            return
         try:
-            if os.environ.get("OEACTL_PROOF") == "0":
-                return
             file = pathlib.Path(__file__).resolve()
             home = "/var/lib" if os.geteuid() == 0 else "~/.local/state"
             root = hashlib.sha256(str(file.parents[4]).encode()).hexdigest()[:16]
@@ -126,22 +135,12 @@ class _Oea:
             place = pathlib.Path(place).expanduser()
             place.mkdir(parents=True, exist_ok=True)
             stat = pathlib.Path("/proc/self/stat").read_text()
-            proof = {
-                "kind": kind,
-                "recipe": OEACTL.recipe,
-                "digest": OEACTL.digest,
-                "parameters": {
-                    "k0": OEACTL.k0,
-                    "min_tokens": OEACTL.min_tokens,
-                    "max_tokens": OEACTL.max_tokens,
-                },
-                "file": str(file),
-                "pid": os.getpid(),
-                "start_ticks": int(stat.rpartition(")")[2].split()[19]),
-                "mode": mode,
-                "layer": layer,
-                "rows": rows,
-            }
+            proof = dict(kind=kind, recipe=OEACTL.recipe, digest=OEACTL.digest, file=str(file))
+            proof["parameters"] = dict(
+                k0=OEACTL.k0, min_tokens=OEACTL.min_tokens, max_tokens=OEACTL.max_tokens
+            )
+            proof |= dict(pid=os.getpid(), start_ticks=int(stat.rpartition(")")[2].split()[19]))
+            proof |= dict(mode=mode, layer=layer, rows=rows)
             draft = place / f".{kind}-{os.getpid()}"
             draft.write_text(json.dumps(proof))
             draft.replace(place / f"{kind}-{os.getpid()}.json")
