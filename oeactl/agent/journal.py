@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 LOCK_WAIT_S = 20.0
+CLOCK_JUMP_S = 5.0
 CLOCK_BOOTTIME = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
@@ -324,7 +325,8 @@ def active_lease(journal: Journal) -> dict[str, Any] | None:
     now = time.time()
     until = lease["until"]
     if lease["boot_id"] and lease["boot_id"] == boot_id():
-        until = now + lease["boot_until"] - time.clock_gettime(CLOCK_BOOTTIME)
+        by_boot = now + lease["boot_until"] - time.clock_gettime(CLOCK_BOOTTIME)
+        until = by_boot if abs(by_boot - until) > CLOCK_JUMP_S else until
     if until <= now:
         return None
     shown = {key: lease[key] for key in ("operation", "what", "holder", "since")}
