@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 
 from oeactl.core.blocks import Stamp
 from oeactl.core.edits import Draft, Overlap, apply, invert
-from oeactl.core.guards import already, in_range, unmet
+from oeactl.core.guards import Needs, already, in_range, unmet
 from oeactl.core.host import Edit, Value
 from oeactl.core.operations import Step
 from oeactl.core.parameters import Bound
@@ -100,6 +100,10 @@ def _variant(file: RecipeFile, source: Source, sha256: str, version: str | None)
             return variant
     why = []
     for variant in file.variants:
+        only_by_hash = variant.document.versions is None and variant.document.when == Needs()
+        if variant.document.sha256 and only_by_hash:
+            why.append(f"{variant.document.id}: for another file")
+            continue
         if in_range(version, variant.document.versions) is False:
             why.append(f"{variant.document.id}: for {variant.document.versions}, this is {version}")
             continue

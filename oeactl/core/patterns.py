@@ -29,7 +29,7 @@ def statements(text: str) -> tuple[ast.stmt, ...]:
 
 def expression(text: str) -> ast.expr:
     """Read a pattern of one expression. Raises SyntaxError."""
-    if not balanced(text.strip()):
+    if not balanced(text):
         raise SyntaxError("the brackets do not match")
     found = parse_module(f"(\n{text}\n)").body
     if len(found) != 1 or not isinstance(found[0], ast.Expr):

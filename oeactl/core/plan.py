@@ -258,7 +258,7 @@ def _files(
 
 
 def _overlap(standing: Standing, stack: tuple[Layer, ...], overlap: Overlap) -> CannotPlace:
-    first, second = (stack[owner].recipe for owner in overlap.owners)
+    first, second = (stack[owner].recipe for owner in sorted(overlap.owners))
     source = Source(standing.original, standing.path)
     line = source.line(max(overlap.second.start - len(source.bom), 0))
     what = f"recipes {first} and {second} change the same text"

@@ -65,7 +65,7 @@ def read(
 
     Raises UsageError: not Python, an undeclared placeholder, a placeholder that cannot be filled.
     """
-    if around[0] and not balanced(text.strip()):
+    if around[0] and not balanced(text):
         raise UsageError("the brackets do not match", where=f"{where}:{line}")
     text = around[0] + _NEWLINES.sub("\n", text) + around[1]
     line -= around[0].count("\n")

@@ -174,18 +174,17 @@ def compile_fault(text: str) -> str | None:
 
 def balanced(text: str) -> bool:
     """Whether every bracket in a piece of Python closes one that it opened: ``a)(`` does not."""
-    depth = 0
-    try:
-        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+    depth, closed = 0, 0
+    try:  # in brackets of our own, so that indentation does not count
+        for token in tokenize.generate_tokens(io.StringIO(f"(\n{text}\n)").readline):
             if token.type == tokenize.OP and token.string in "([{":
                 depth += 1
             elif token.type == tokenize.OP and token.string in ")]}":
                 depth -= 1
-            if depth < 0:
-                return False
+                closed += depth == 0
     except (tokenize.TokenError, SyntaxError):
         return False
-    return depth == 0
+    return depth == 0 and closed == 1
 
 
 def nesting(node: ast.AST) -> int:

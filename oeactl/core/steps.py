@@ -170,7 +170,7 @@ def _check_anchor(anchor: Anchor, node: Node) -> None:
 
 def _check_expression(text: str, node: Node, what: str) -> None:
     try:
-        ast.parse(f"(\n{text}\n)" if balanced(text.strip()) else text, mode="eval")
+        ast.parse(f"(\n{text}\n)" if balanced(text) else text, mode="eval")
     except SyntaxError as error:
         raise UsageError(f"{what} is no Python expression: {error.msg}", where=node.where) from error
 
