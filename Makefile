@@ -33,6 +33,7 @@ e2e: fetch
 	$(OFFLINE) $(RUN) -m pytest -m e2e
 
 demo: $(READY)
+	$(RUN) demo/engine/install.py
 	$(RUN) demo/demo.py
 
 bench: $(READY)
