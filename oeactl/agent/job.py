@@ -162,7 +162,8 @@ def _end(child: subprocess.Popen[bytes]) -> None:
     family = process.Family(found.key if found else None)
     left = family.look()
     for number, seconds in ((signal.SIGTERM, TERM_S), (signal.SIGKILL, KILL_S)):
-        family.send(number, left)
+        for one in left:
+            process.send(one.key, number)
         limit = time.monotonic() + seconds
         while left and time.monotonic() < limit:
             child.poll()

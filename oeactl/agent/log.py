@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections import deque
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 CHUNK = 1 << 20
 UP = "up, says its log"
@@ -23,7 +23,9 @@ _STAMP = re.compile(
 _BAR = re.compile(
     r"^(?P<what>.*?):?\s*(?P<percent>\d+)%[ ]?(?:Completed )?\|[^|]*?\|?\s*(?P<done>\d+)/(?P<total>\d+) \["
 )
-_NOISE = re.compile(r"^(\s|$)|warnings\.warn|Warning: |Ignore import error|it/s\]$|^[\^~]+$")
+_NOISE = re.compile(
+    r"^(\s|$)|warnings\.warn|Warning: |Ignore import error|it/s\]$|INFO:\s+[\d.:]+ - |^[\^~]+$"
+)
 
 # What an engine says -> what a person is told. The first match counts.
 _PHASES: tuple[tuple[str, str], ...] = (
@@ -76,6 +78,7 @@ class Said(NamedTuple):
     text: str
     done: float | None = None
     total: float | None = None
+    known: bool = False  # a phase that we know, not just the last line
 
 
 class Complaint(NamedTuple):
@@ -98,7 +101,7 @@ def said(line: str, before: str = "") -> Said | None:
         for pattern, text, percent in _BARS:
             if re.search(pattern, what):
                 counted = f"{bar['percent']} %" if percent else f"{done}/{total}"
-                return Said(f"{text} {counted}", done, total)
+                return Said(f"{text} {counted}", done, total, True)
         text = what or re.sub(r" \d+(/\d+| %)$", "", before) or "working"
         return Said(f"{_short(text)} {done}/{total}", done, total)
     if _NOISE.search(line):
@@ -106,7 +109,7 @@ def said(line: str, before: str = "") -> Said | None:
     text = bare(line)
     for pattern, phase in _PHASES:
         if re.search(pattern, text):
-            return Said(phase)
+            return Said(phase, known=True)
     return Said(_short(text)) if text else None
 
 
@@ -158,27 +161,45 @@ class Tail:
         self.offset = offset
         self.last: deque[str] = deque(maxlen=KEEP)
         self.error = FirstError()
-        self._inode: int | None = None
+        self._file: BinaryIO | None = None
         self._rest = b""
 
     def read(self) -> list[str]:
         """The complete lines that came since the last call; [] while there is no file."""
-        lines: list[str] = []
+        lines = self._drain()
         try:
-            with open(self.path, "rb") as file:
-                status = os.fstat(file.fileno())
-                if self._inode not in (None, status.st_ino) or status.st_size < self.offset:
-                    self.offset, self._rest = 0, b""
-                self._inode = status.st_ino
-                file.seek(self.offset)
-                while True:
-                    data = file.read(CHUNK)
-                    if not data:
-                        break
-                    self.offset += len(data)
-                    lines += self._split(data)
+            status = os.stat(self.path)
         except FileNotFoundError:
-            pass
+            return lines
+        if self._file is None or not os.path.samestat(status, os.fstat(self._file.fileno())):
+            self._reopen(self.offset if self._file is None and self.offset <= status.st_size else 0)
+            lines += self._drain()
+        elif status.st_size < self.offset:
+            self.offset, self._rest = 0, b""
+            lines += self._drain()
+        return lines
+
+    def _reopen(self, offset: int) -> None:
+        """Hold the file open: as long as we do, no new one can get its number."""
+        if self._file:
+            self._file.close()
+        self._file = open(self.path, "rb")  # noqa: SIM115  # kept open between reads
+        self.offset, self._rest = offset, b""
+
+    def close(self) -> None:
+        if self._file:
+            self._file.close()
+
+    def _drain(self) -> list[str]:
+        lines: list[str] = []
+        if self._file:
+            self._file.seek(self.offset)
+            while True:
+                data = self._file.read(CHUNK)
+                if not data:
+                    break
+                self.offset += len(data)
+                lines += self._split(data)
         return lines
 
     def finish(self) -> list[str]:
@@ -211,7 +232,9 @@ def last_lines(path: str, count: int, begin: int = 0) -> list[str]:
     size = end_of(path)
     begin = begin if begin <= size else 0
     window = max(begin, size - max(1 << 16, min(1000 * count, 1 << 24)))
-    lines = Tail(path, window).finish()
+    tail = Tail(path, window)
+    lines = tail.finish()
+    tail.close()
     if window > begin and len(lines) > 1:
         lines = lines[1:]  # the first is cut
     return lines[-count:] if count else []

@@ -218,10 +218,6 @@ class Family:
         self.known |= seen
         return [processes[pid] for pid, _ in sorted(seen) if not processes[pid].ended]
 
-    def send(self, number: int, among: Iterable[Stat]) -> None:
-        for one in among:
-            send(one.key, number)
-
 
 def send(key: Key, number: int) -> bool:
     """Signal exactly this process; False when it is gone, whoever has its pid now. Raises PermissionError."""

@@ -10,6 +10,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from . import record
+from .journal import state_path
 from .wire import operation
 
 if TYPE_CHECKING:
@@ -31,12 +32,8 @@ LARGEST = 1 << 20
 @operation("server.proofs")
 def proofs(request: Request, client: Client) -> dict[str, Any]:
     """Every readable proof in the state folder and in the one a server finds by itself; notes on the rest."""
-    folders = [record.proof_dir(record.state_dir(request))]
-    own = record.proof_dir(record.state_dir({**request, "state_dir": None}))
-    if own not in folders:
-        folders.append(own)
     found, notes = [], []
-    for folder in folders:
+    for folder in _folders(request["root"], request.get("state_dir")):
         for path in _files(folder):
             one, problem = _read(path)
             if one is not None:
@@ -44,6 +41,12 @@ def proofs(request: Request, client: Client) -> dict[str, Any]:
             else:
                 notes.append(f"{path}: {problem}")
     return {"proofs": found, "notes": notes}
+
+
+def _folders(root: str, state_dir: str | None) -> list[str]:
+    """Where we tell a server to write; and where one begun without us does, by the file's place."""
+    homes = [state_path(root, state_dir), state_path(root, None), state_path(os.path.dirname(root), None)]
+    return [record.proof_dir(home) for home in dict.fromkeys(homes)]
 
 
 def _files(folder: str) -> list[str]:

@@ -29,6 +29,7 @@ SLOW_S = 10.0  # after anything else: probes that pile up can crash a scheduler
 PROBE_TIMEOUT_S = 30.0
 COMPLETION_TIMEOUT_S = 900.0  # the first one may compile kernels
 TAIL_LINES = 20
+PHASE_S = 5.0  # so long a known phase stands before any other line is told
 STATUS_EVERY_S = 5.0
 STATUS_TRIES = 3
 HEALTH_PATHS = ("/ready", "/health", None)
@@ -74,7 +75,7 @@ class Probe(threading.Thread):
             answer = self._fetch(self._paths[0])
             if answer.refused:
                 return CLOSED_S
-            if answer.status in (404, 405):
+            if answer.status in (401, 403, 404, 405):
                 self._paths.pop(0)
                 return 0.0
             self.seen = answer.error or f"{self._paths[0]} {answer.status}"
@@ -150,14 +151,17 @@ class Watch:
         self.text = "starting"
         self.done: float | None = None
         self.total: float | None = None
+        self._phase_until = 0.0
         self._status_at, self._status_failed = time.monotonic() + STATUS_EVERY_S, 0
         self._looked_at = 0.0
 
     def read_log(self, probe: Probe) -> None:
         for line in self.tail.read():
             one = log.said(line, self.text)
-            if one:
-                self.text, self.done, self.total = one
+            if one and (one.known or time.monotonic() > self._phase_until):
+                self.text, self.done, self.total = one.text, one.done, one.total
+                if one.known:
+                    self._phase_until = time.monotonic() + PHASE_S
                 if one.text == log.UP:
                     probe.nudge.set()
 

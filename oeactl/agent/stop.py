@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 POLL_S = 0.1
 TOLD_EVERY_S = 1.0
-FOLLOW_S = 5.0  # children end by themselves once the leader is gone
-TERM_S = 3.0
 KILL_S = 60.0  # a process in the driver ends late
 PORT_S = 10.0
 GPU_S = 30.0
@@ -31,25 +29,47 @@ GPU_S = 30.0
 class Shutdown:
     """One server's end, step by step; every step tells what it waits for."""
 
-    def __init__(self, family: Family, leader: Key | None, client: Client) -> None:
+    def __init__(self, family: Family, leader: Key | None, grace_s: float, client: Client) -> None:
         self.family = family
+        self.grace_s = grace_s
         self.leader = leader
         self.client = client
         self.begun = time.monotonic()
         self.seen: set[Key] = set()
         self._told_at = 0.0
 
-    def wait(self, seconds: float, text: str, *, leader_only: bool = False) -> list[Stat]:
-        """Whoever is left when all (or the leader) have ended, or after ``seconds``."""
+    def wait(
+        self, seconds: float, text: str, *, leader_only: bool = False, send: int | None = None
+    ) -> list[Stat]:
+        """Whoever is left when all (or the leader) have ended, or after ``seconds``.
+
+        send: the signal that each gets once, those included that are only found meanwhile.
+        """
         limit = time.monotonic() + seconds
+        sent: set[Key] = set()
         while True:
-            left = self.family.look()
+            # One that slips away while we look has another parent and session: its mark still tells.
+            left = self.family.look() or self.family.look(marks=True)
             self.seen.update(one.key for one in left)
             waited = [one for one in left if one.key == self.leader] if leader_only else left
             if not waited or time.monotonic() >= limit:
                 return left
+            if send is not None:
+                self._send(send, [one for one in left if one.key not in sent])
+                sent.update(one.key for one in left)
             self._tell(f"{text} ({len(left)} process{'es' if len(left) != 1 else ''} left)")
             time.sleep(POLL_S)
+
+    def _send(self, number: int, members: list[Stat]) -> None:
+        if members:
+            self.client.emit("note", text=f"{signal.Signals(number).name} to {_listed(members)}")
+        for one in members:
+            try:
+                process.send(one.key, number)
+            except PermissionError:
+                who = process.named(one.pid)
+                hint = "connect as the user that runs it, or set become: sudo in hosts.yaml"
+                raise AgentError("refused", f"this user may not end {who}", f"pid {one.pid}", hint) from None
 
     def _tell(self, text: str) -> None:
         elapsed = time.monotonic() - self.begun
@@ -59,18 +79,18 @@ class Shutdown:
 
     def run(self, timeout_s: float) -> None:
         """TERM to the leader, then to all, then KILL. Raises AgentError when something will not end."""
-        if self.leader and process.send(self.leader, signal.SIGTERM):
-            self.wait(timeout_s, f"waiting for pid {self.leader[0]} to end", leader_only=True)
-        self.finish(0.0 if self.leader and process.alive(self.leader) else FOLLOW_S)
+        leader = process.stat(self.leader[0]) if self.leader and process.alive(self.leader) else None
+        if leader:
+            self._send(signal.SIGTERM, [leader])
+            self.wait(timeout_s, f"waiting for pid {leader.pid} to end", leader_only=True)
+        self.finish(0.0 if leader and process.alive(leader.key) else self.grace_s)
 
     def finish(self, grace_s: float) -> None:
         """The rest, once the leader had its time."""
         left = self.wait(grace_s, "waiting for its children")
-        for number, seconds in ((signal.SIGTERM, TERM_S), (signal.SIGKILL, KILL_S)):
+        for number, seconds in ((signal.SIGTERM, self.grace_s), (signal.SIGKILL, KILL_S)):
             if left:
-                self.client.emit("note", text=f"{signal.Signals(number).name} to {_listed(left)}")
-                self.family.send(number, left)
-                left = self.wait(seconds, f"waiting after {signal.Signals(number).name}")
+                left = self.wait(seconds, f"waiting after {signal.Signals(number).name}", send=number)
         if left:
             raise AgentError(
                 "degraded",
@@ -90,7 +110,8 @@ def _listed(members: list[Stat]) -> str:
 def stop(request: Request, client: Client) -> dict[str, Any]:
     """End the recorded server, or whoever listens (``foreign``), or let ``command`` do it.
 
-    Answers how many processes ended; 0 when nothing ran.
+    grace_s: what children get once the leader is gone, and everyone after TERM. Answers how many processes
+    ended; 0 when nothing ran.
     """
     folder, number = record.state_dir(request), port.port_of(request["url"])
     last = record.read(folder)
@@ -107,7 +128,7 @@ def stop(request: Request, client: Client) -> dict[str, Any]:
     if not members and not (request.get("command") and _may_run(request, stranger)):
         record.forget(folder)
         return {"ended": 0, "notes": []}
-    ending = Shutdown(family, leader, client)
+    ending = Shutdown(family, leader, request["grace_s"], client)
     if last and leader == last.key:
         record.remember(folder, last, family)
     if request.get("command"):

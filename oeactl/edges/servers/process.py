@@ -23,10 +23,10 @@ START_S = 150.0  # old connections on the port are waited out
 
 
 class ProcessServer:
-    """ports.Server by the agent's own process. root: finds the folder above the engine's package when asked.
+    """ports.Server by the agent's own process. root() tells the engine's root as a survey does (asked late).
 
     url and log as seen on the host. kind: which request proves that it generates. api_key: its value, sent
-    as a header only.
+    as a header only. stop_timeout_s: what the leader gets after SIGTERM; grace_s: what the rest gets.
     """
 
     def __init__(
@@ -40,6 +40,7 @@ class ProcessServer:
         kind: str = "sglang",
         ready_timeout_s: float = 1800.0,
         stop_timeout_s: float = 120.0,
+        grace_s: float = 5.0,
         api_key: str | None = None,
     ) -> None:
         self._agent = agent
@@ -53,6 +54,7 @@ class ProcessServer:
         self._kind = kind
         self._ready_timeout_s = ready_timeout_s
         self._stop_timeout_s = stop_timeout_s
+        self._grace_s = grace_s
 
     @property
     def _place(self) -> dict[str, Any]:
@@ -101,6 +103,7 @@ class ProcessServer:
             "server.stop",
             _teller(progress),
             deadline_s=self._stop_timeout_s,
+            grace_s=self._grace_s,
             **self._place,
             **more,
         )

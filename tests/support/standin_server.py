@@ -1,0 +1,217 @@
+"""A stand-in for an engine's server: HTTP, a log like SGLang's, workers renamed as SGLang's are.
+
+Run as a program. Its workers are as naughty as the options say; nothing here imports oeactl.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+DEATHS = {
+    "oom": (
+        "[2026-01-02 03:04:05 TP0] Scheduler hit an exception: Traceback (most recent call last):\n"
+        '  File "scheduler.py", line 1, in run\n    load()\n'
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has 79 GiB\n"
+    ),
+    "port": "OSError: [Errno 98] error while attempting to bind: address already in use\n",
+    "module": (
+        "Traceback (most recent call last):\n"
+        '  File "<string>", line 1, in <module>\n'
+        "ModuleNotFoundError: No module named 'sgl_kernel'\n"
+    ),
+    "argument": "usage: launch_server.py [-h]\nlaunch_server.py: error: unrecognized arguments: --bogus\n",
+    "traceback": (
+        "Traceback (most recent call last):\n"
+        '  File "topk.py", line 9, in <module>\n    raise ValueError("patched badly")\n'
+        "ValueError: patched badly\n\n"
+        "During handling of the above exception, another exception occurred:\n\n"
+        "Traceback (most recent call last):\n"
+        '  File "engine.py", line 3, in start\n    raise RuntimeError("init failed")\n'
+        "RuntimeError: init failed\n"
+    ),
+}
+
+
+def options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument(
+        "--workers", default="", help="comma-separated: plain, stubborn, setsid, orphan, daemon"
+    )
+    parser.add_argument("--slow-start", type=float, default=0.0, help="seconds before it listens")
+    parser.add_argument("--loading", type=float, default=0.0, help="seconds of 503 after that")
+    parser.add_argument("--die", choices=DEATHS, help="print this error and end instead of listening")
+    parser.add_argument("--stubborn", action="store_true", help="the leader ignores SIGTERM")
+    parser.add_argument("--leave-children", action="store_true", help="end without ending the workers")
+    parser.add_argument("--no-completion", action="store_true", help="health is fine, completions fail")
+    parser.add_argument("--busy-flushes", type=int, default=0, help="so many flushes are answered 400")
+    parser.add_argument("--openai", action="store_true", help="no native API")
+    parser.add_argument("--api-key")
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    parser.add_argument("--tell", type=int, help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def say(text: str) -> None:
+    sys.stderr.write(f"[{time.strftime('%Y-%m-%d %H:%M:%S')}] {text}\n")
+    sys.stderr.flush()
+
+
+def begin_worker(number: int, manner: str) -> subprocess.Popen[bytes]:
+    """A child under the title that SGLang gives a scheduler; it is what it shall be when this returns."""
+    heard, said = os.pipe()
+    title = f"sglang::scheduler_TP{number}"
+    argv = [title, __file__, "--port", "0", "--worker", manner, "--tell", str(said)]
+    worker = subprocess.Popen(argv, executable=sys.executable, pass_fds=[said])
+    os.close(said)
+    os.read(heard, 1)
+    os.close(heard)
+    return worker
+
+
+def work(manner: str, tell: int) -> None:
+    """Sit there as ``manner`` says. orphan: re-parented. daemon: that, and in a session of its own."""
+    if manner in ("orphan", "daemon") and os.fork():
+        os._exit(0)
+    if manner in ("setsid", "daemon"):
+        os.setsid()
+    if manner in ("stubborn", "daemon"):
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    folder = os.environ.get("OEACTL_PROOF_DIR")
+    if folder and os.environ.get("STANDIN_DIGEST"):
+        prove(Path(folder), os.environ["STANDIN_DIGEST"])
+    os.close(tell)
+    while True:
+        time.sleep(60)
+
+
+def prove(folder: Path, digest: str) -> None:
+    ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+    proof = {
+        "kind": "eager", "recipe": "oea", "digest": digest, "parameters": {"k0": 2}, "file": "/e/topk.py",
+        "pid": os.getpid(), "start_ticks": ticks, "mode": "DECODE", "layer": 1, "rows": 4, "later": "unknown",
+    }  # fmt: skip
+    folder.joinpath(f"eager-{os.getpid()}.json").write_text(json.dumps(proof))
+
+
+class Handler(BaseHTTPRequestHandler):
+    """The endpoints of SGLang that oeactl asks."""
+
+    wanted: argparse.Namespace
+    loaded_at = 0.0
+    flushes = 0
+    at_once = 0
+    most_at_once = 0
+    lock = threading.Lock()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        say(f'INFO:     127.0.0.1:1 - "{format % args}"')
+
+    def do_GET(self) -> None:
+        path = self.path.partition("?")[0]
+        if path == "/health":
+            self.send(200 if time.time() >= self.loaded_at else 503)
+        elif not self.allowed():
+            self.send(401, {"error": "Unauthorized"})
+        elif path == "/v1/models":
+            self.send(200, {"data": [{"id": "tiny"}]})
+        elif path == "/get_server_info" and not self.wanted.openai:
+            command = f"launch_server --api-key {self.wanted.api_key} --max-total-tokens 9"
+            state = {"most_at_once": self.most_at_once, "hf_token": "hf_1234567"}
+            told = {"api_key": self.wanted.api_key, "launch_command": command, "internal_states": [state]}
+            self.send(200, {**told, "version": "0.0.1", "max_total_tokens": 9, "tokenizer_path": "/m"})
+        elif path == "/model_info" and not self.wanted.openai:
+            self.send(200, {"model_path": "/m"})
+        else:
+            self.send(404, {"detail": "Not Found"})
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"null")
+        path = self.path.partition("?")[0]
+        if not self.allowed():
+            self.send(401, {"error": "Unauthorized"})
+        elif path == "/flush_cache":
+            Handler.flushes += 1
+            self.send(400 if Handler.flushes <= self.wanted.busy_flushes else 200)
+        elif path == "/generate" and not self.wanted.openai:
+            self.generate(len(body["input_ids"]), body["sampling_params"]["max_new_tokens"])
+        elif path == "/v1/completions" and self.wanted.openai:
+            known = {"model", "prompt", "max_tokens", "temperature"}
+            unknown = body["model"] != "tiny" or set(body) - known
+            usage = {"completion_tokens": body["max_tokens"]}
+            self.send(422 if unknown else 200, {"choices": [{"text": "a"}], "usage": usage})
+        else:
+            self.send(404, {"detail": "Not Found"})
+
+    def generate(self, prompt: int, count: int) -> None:
+        if self.wanted.no_completion:
+            self.send(500, {"error": {"message": "no kernel image is available"}})
+            return
+        with self.lock:
+            Handler.at_once += 1
+            Handler.most_at_once = max(self.most_at_once, self.at_once)
+        time.sleep(0.05)
+        with self.lock:
+            Handler.at_once -= 1
+        meta = {"prompt_tokens": prompt, "completion_tokens": count}
+        self.send(200, {"text": "x", "meta_info": meta})
+
+    def allowed(self) -> bool:
+        key = self.wanted.api_key
+        return key is None or self.headers.get("Authorization") == f"Bearer {key}"
+
+    def send(self, status: int, body: Any = None) -> None:
+        data = b"" if body is None else json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 256
+
+
+def main() -> None:
+    wanted = options()
+    if wanted.worker:
+        work(wanted.worker, wanted.tell)
+    say("server_args={'model_path': '/m', 'api_key': 'sk-in-the-log'}")
+    workers = [begin_worker(n, manner) for n, manner in enumerate(filter(None, wanted.workers.split(",")))]
+    say("Load weight begin. avail mem=20.58 GB")
+    sys.stderr.write(
+        "\rLoading safetensors checkpoint shards:  50% Completed | 1/2 [00:01<00:01,  1.4it/s]\r"
+    )
+    sys.stderr.flush()
+    time.sleep(wanted.slow_start)
+    if wanted.die:
+        sys.stderr.write(DEATHS[wanted.die])
+        sys.exit(1)
+
+    def end(number: int, frame: object) -> None:
+        for worker in [] if wanted.leave_children else workers:
+            worker.terminate()
+        os._exit(0)
+
+    signal.signal(signal.SIGTERM, signal.SIG_IGN if wanted.stubborn else end)
+    Handler.wanted, Handler.loaded_at = wanted, time.time() + wanted.loading
+    server = Server(("127.0.0.1", wanted.port), Handler)
+    say("Application startup complete.")
+    if not wanted.loading:
+        say("The server is fired up and ready to roll!")
+    server.serve_forever()
+
+
+if __name__ == "__main__":
+    main()
