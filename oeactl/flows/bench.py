@@ -110,7 +110,7 @@ def bench(
     analysis = analyse(plan, (trial,), site.clock.now())
     store.save_analysis(analysis)
     run = Run(path=path, plan=plan, trials=(trial,), analysis=analysis)
-    return Benched(run=run, error=_error(site, run, trial, broken))
+    return Benched(run=run, error=_error(run, trial, broken))
 
 
 def _engine_of(site: Site) -> Engine:
@@ -264,25 +264,20 @@ def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _error(site: Site, run: Run, trial: Trial, broken: OeactlError | None) -> OeactlError | None:
+def _error(run: Run, trial: Trial, broken: OeactlError | None) -> OeactlError | None:
     """What the command exits with: interruption and failure before voidness; None when all is valid."""
-    kept = f"{len(trial.points)} of {len(run.plan.sweep.points)} levels are kept"
+    planned, measured = len(run.plan.sweep.points), len(trial.points)
+    kept = f"{measured} of {planned} levels are kept"
     hint = f"oeactl results show {run.plan.run_id}"
     if trial.outcome == "interrupted":
         return Interrupted(f"interrupted; {kept}", where=run.path, hint=hint)
     if broken is not None:
         broken.details = (*broken.details, f"{kept} in {run.path}")
         return broken
-    void = [(point.point.concurrency, line) for point in trial.points for line in point.reasons]
+    void = sum(not point.valid for point in trial.points)
     if not void:
         return None
-    levels = len({concurrency for concurrency, _ in void})
-    what = f"{levels} of {len(trial.points)} levels measured are void"
+    what = f"{void} of {measured} levels measured {'is' if void == 1 else 'are'} void"
     if trial.outcome == "server_lost":
-        what = f"{trial.outcome_reason}; {kept}, and {what}"
-    return VoidMeasurement(
-        what,
-        where=run.path,
-        hint=hint,
-        details=tuple(f"level {concurrency}: {line}" for concurrency, line in void),
-    )
+        what = f"{trial.outcome_reason}; {measured - void} of {planned} levels are valid"
+    return VoidMeasurement(what, where=run.path, hint=hint)

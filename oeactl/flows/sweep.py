@@ -30,6 +30,7 @@ _FLUSH_TRIES = 3  # the engine itself asks for a while each time
 _FLUSH_PAUSE_S = 2.0
 _START_S = 300.0  # a client that imports its engine from a cold disk
 _SLOWER = 5.0  # how many times slower than its warm-up a level may be before it is given up
+_TAIL_LINES = 20
 _TOKEN_PROMPT = (11, 12, 13, 14, 15, 16, 17, 18)
 _NOT_FLUSHED = "not sent: the prefix cache still held the warm-up"
 
@@ -118,7 +119,7 @@ def _level(course: Course, trial: Trial, index: int, point: Point) -> _Seen:
         output_tokens_per_s_per_gpu=_per_gpu(course, measured),
         warm_up=warm_up,
         raw=_raw(course, trial, measured),
-        tail=measured.tail,
+        tail=measured.tail[-_TAIL_LINES:],
     )
     course.store.save_point(trial, kept)
     for line in reasons:

@@ -18,6 +18,10 @@ from oeactl.core.results import same_level
 from oeactl.core.run import AppliedRecipe, Listing, PointRecord, Run, Trial
 
 _DASH = "-"
+#: What a server draws or measures anew at every start, among what it reports as its arguments.
+_EACH_START = frozenset(
+    {"launch_command", "random_seed", "startup_time", "status", "nccl_port", "forward_pass_metrics_ipc_name"}
+)
 
 
 class Column(Value, frozen=True, kw_only=True):
@@ -84,7 +88,7 @@ def comparison_view(one: Run, other: Run, *, width: int, names: tuple[str, str] 
         Column(head="ratio\ntok/s", cells=tuple(_DASH if r is None else f"{r:.3f}" for r in ratios)),
         *_sides(pairs, first, second, "TTFT ms", lambda m: f"{m.ttft_ms.mean:,.1f}", keep=2),
         *_sides(pairs, first, second, "TPOT ms", lambda m: _mean(m.tpot_ms), keep=1),
-        Column(head="valid", cells=tuple(_both_valid(a, b) for a, b in pairs), left=True),
+        Column(head="valid", cells=tuple(_both_valid(a, b, first, second) for a, b in pairs), left=True),
     )
     lines = [f"{first}: {_described(one)}", f"{second}: {_described(other)}"]
     notes = [f"they differ in {what}" for what in differences(one, other)]
@@ -189,7 +193,13 @@ def differences(one: Run, other: Run) -> tuple[str, ...]:
     if not one.trials or not other.trials:
         return ()
     a, b = one.trials[0], other.trials[0]
-    return tuple(name for name, fact in facts if fact(a) != fact(b))
+    named = [name for name, fact in facts if fact(a) != fact(b)]
+    before, after = a.server.args, b.server.args
+    changed = [key for key in sorted({*before, *after} - _EACH_START) if before.get(key) != after.get(key)]
+    if changed:
+        shown = ", ".join(changed[:4]) + (f" and {len(changed) - 4} more" if len(changed) > 4 else "")
+        named.append(f"the server's arguments: {shown}")
+    return tuple(named)
 
 
 def _trial_parts(run: Run, trial: Trial, width: int) -> Iterable[Any]:
@@ -337,10 +347,11 @@ def _ratio(one: PointRecord, other: PointRecord | None) -> float | None:
     return after / before
 
 
-def _both_valid(one: PointRecord, other: PointRecord | None) -> str:
+def _both_valid(one: PointRecord, other: PointRecord | None, first: str, second: str) -> str:
     if other is None:
-        return "one side only"
-    return next((_valid(point) for point in (one, other) if not point.valid), "yes")
+        return f"{first} only"
+    void = [name for name, point in ((first, one), (second, other)) if not point.valid]
+    return f"void: {', '.join(void)}" if void else "yes"
 
 
 def _concurrencies(run: Run) -> str:

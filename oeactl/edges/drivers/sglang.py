@@ -62,6 +62,7 @@ _NEEDED = (
 _WELCOME = ("--cache-report",)  # from 0.5.14 on
 
 _HELP_TIMEOUT_S = 300.0
+_LONGEST = 120  # of an exception's line, in a sentence
 _USAGE = re.compile(r"^usage:.*?(?:\n\s*\n|\Z)", re.DOTALL | re.MULTILINE)
 _FLAG = re.compile(r"[\[|(]\s*(--[a-z][a-z0-9-]*)")
 _RAISED = re.compile(r"[A-Za-z_.]*(Error|Exception|Exit)\b")
@@ -256,7 +257,8 @@ def _failure(job: JobResult, request: PointRequest, done: int, tail: tuple[str, 
     raised = next((line.strip() for line in reversed(tail) if _RAISED.match(line.strip())), "")
     if raised.startswith("IndexError") and not job.out:
         return f"none of {request.requests} requests succeeded"
-    return f"the client ended with {job.returncode}" + (f": {raised[:160]}" if raised else "")
+    raised = raised if len(raised) <= _LONGEST else f"{raised[:_LONGEST]}..."
+    return f"the client ended with {job.returncode}" + (f": {raised}" if raised else "")
 
 
 class _Line(msgspec.Struct, frozen=True, kw_only=True):
