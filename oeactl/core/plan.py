@@ -103,11 +103,10 @@ def make_plan(bound: Bound, survey: Survey, *, operation: str, applied_at: str, 
 def _plan(
     bound: Bound, survey: Survey, *, operation: str, applied_at: str, applied_by: Holder
 ) -> Planned | AlreadyApplied:
-    recipe = bound.recipe
     standings = all_stand(survey)
     targets = _standings_of(bound, survey, standings)
     stack, notes = live(survey, standings)
-    prior = next((layer for layer in stack if layer.recipe == recipe.id), None)
+    prior = next((layer for layer in stack if layer.recipe == bound.recipe.id), None)
     same = prior is not None and _same(prior, bound)
     try:
         made = tuple(
@@ -116,24 +115,11 @@ def _plan(
         )
     except CannotPlace:
         if prior is not None and same:  # what is on disk is what was asked for, whatever could be made today
-            return AlreadyApplied(recipe=recipe.id, layer=prior)
+            return AlreadyApplied(recipe=bound.recipe.id, layer=prior)
         raise
-    digest = plan_digest(bound, made)
-    layer = Layer(
-        recipe=recipe.id,
-        revision=recipe.revision,
-        parameters=bound.parameters,
-        digest=digest,
-        operation=operation,
-        applied_at=applied_at,
-        applied_by=applied_by,
-        edits={target.standing.path: filled(target.changed.edits, digest) for target in made},
-        args=recipe.document.launch.args,
-        env=recipe.document.launch.env,
-        proof=recipe.document.proof,
-    )
-    if prior is not None and same and prior.digest == digest:
-        return AlreadyApplied(recipe=recipe.id, layer=prior, notes=notes)
+    layer = _layer(bound, made, operation=operation, applied_at=applied_at, applied_by=applied_by)
+    if prior is not None and same and prior.digest == layer.digest:
+        return AlreadyApplied(recipe=bound.recipe.id, layer=prior, notes=notes)
     after = tuple(layer if other is prior else other for other in stack) if prior else (*stack, layer)
     files = _files(standings, prior, layer, after)
     launch = (layer.args, layer.env) != ((prior.args, prior.env) if prior else ((), {}))
@@ -141,16 +127,36 @@ def _plan(
         what = "the recipe would change nothing here"
         raise CannotPlace(Reason(kind="nothing", what=what, where=survey.engine.root))
     return Planned(
-        recipe=recipe.id,
-        revision=recipe.revision,
-        parameters=bound.parameters,
-        digest=digest,
+        recipe=layer.recipe,
+        revision=layer.revision,
+        parameters=layer.parameters,
+        digest=layer.digest,
         files=files,
         layer=layer,
         layers_after=after,
         replaces=prior is not None,
         listed=all(_listed(target) for target in made),
         notes=(*notes, *_notes(made, survey, text_changed=same)),
+    )
+
+
+def _layer(
+    bound: Bound, made: tuple[_Target, ...], *, operation: str, applied_at: str, applied_by: Holder
+) -> Layer:
+    digest = plan_digest(bound, made)
+    document = bound.recipe.document
+    return Layer(
+        recipe=document.id,
+        revision=document.revision,
+        parameters=bound.parameters,
+        digest=digest,
+        operation=operation,
+        applied_at=applied_at,
+        applied_by=applied_by,
+        edits={target.standing.path: filled(target.changed.edits, digest) for target in made},
+        args=document.launch.args,
+        env=document.launch.env,
+        proof=document.proof,
     )
 
 

@@ -28,7 +28,7 @@ ROOT = "OEACTL"
 HOLE = "c17a0ea5d1ce57ab1e0ddba11ca5cadeb01dfacec0ffee5eedf005ba11ab1e00"
 """Stands for the plan digest, of the same length, until the digest of everything around it is known."""
 
-MARK = re.compile(rb"^[ \t\f]*# (?:>>>|<<<) oeactl (\S+)", re.MULTILINE)
+MARK = re.compile(rb"^(?:\xef\xbb\xbf)?[ \t\f]*# (?:>>>|<<<) oeactl (\S+)", re.MULTILINE)
 _NEWLINES = re.compile(r"\r\n|\r|\n")
 _ATOMS = (ast.Name, ast.Constant, ast.Attribute, ast.Subscript, ast.Call, ast.List, ast.Dict, ast.Set)
 
@@ -52,7 +52,9 @@ class Snippet(Value, frozen=True, kw_only=True):
         """The text with every hole filled by the Python source of its value."""
         out, at = "", 0
         for hole in self.holes:
-            out += self.text[at : hole.start] + atom(values[hole.name])
+            value = atom(values[hole.name])
+            dotted = self.text[hole.end : hole.end + 1] == "." and value[-1:].isdigit()
+            out += self.text[at : hole.start] + (f"({value})" if dotted else value)
             at = hole.end
         return out + self.text[at:]
 
@@ -69,43 +71,50 @@ def read(
         raise UsageError("the brackets do not match", where=f"{where}:{line}")
     text = around[0] + _NEWLINES.sub("\n", text) + around[1]
     line -= around[0].count("\n")
-    try:
-        tree = parse_module(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        at = line - 1 + (error.lineno or 1) if isinstance(error, SyntaxError) else line
-        raise UsageError(f"the snippet is not Python: {error}", where=f"{where}:{at}") from error
+    tree = _tree(text, where, line)
     starts = [0, *(match.end() for match in _NEWLINES.finditer(text))]
     skipped = len(around[0]) if around[0] else _below_docstring(tree, starts, text)
+    filled = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and _is_root(node.value)]
+    _check_rest(tree, {id(node.value) for node in filled}, where, line)
     holes = []
-    taken: set[int] = set()
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Attribute) or not _is_root(node.value):
-            continue
-        taken.add(id(node.value))
+    for node in filled:
         start, end = (_offset(text, starts, *place) for place in _ends(node))
         spot = f"{where}:{line - 1 + node.lineno}"
-        if node.attr not in names:
-            meant = nearest(node.attr, names)
-            known = ", ".join(sorted(names))
-            raise UsageError(
-                f"the snippet uses {ROOT}.{node.attr}, which the recipe does not declare",
-                where=spot,
-                hint=f"did you mean {ROOT}.{meant}?" if meant else f"declared: {known}",
-            )
+        _check_name(node.attr, names, spot)
         if not isinstance(node.ctx, ast.Load) or text[start:end] != f"{ROOT}.{node.attr}":
             raise UsageError(f"no value can stand for {ROOT}.{node.attr} here", where=spot)
         if start >= skipped:
             holes.append(Hole(start=start - skipped, end=end - skipped, name=node.attr))
-    for node in ast.walk(tree):
-        if _is_root(node) and id(node) not in taken:
-            raise UsageError(f"{ROOT} is no value: name one", where=f"{where}:{line - 1 + node.lineno}")  # type: ignore[attr-defined]
-        if isinstance(node, ast.ImportFrom) and node.module == "__future__":
-            raise UsageError(
-                "a __future__ import cannot be put into a module", where=f"{where}:{line - 1 + node.lineno}"
-            )
     holes.sort(key=lambda hole: hole.start)
     kept = text[skipped : len(text) - len(around[1])].rstrip("\n")
     return Snippet(text=kept, holes=tuple(holes), where=where)
+
+
+def _tree(text: str, where: str, line: int) -> ast.Module:
+    try:
+        return parse_module(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        at = line - 1 + (error.lineno or 1) if isinstance(error, SyntaxError) else line
+        raise UsageError(f"the snippet is not Python: {error}", where=f"{where}:{at}") from error
+
+
+def _check_name(name: str, names: frozenset[str], spot: str) -> None:
+    if name not in names:
+        meant = nearest(name, names)
+        raise UsageError(
+            f"the snippet uses {ROOT}.{name}, which the recipe does not declare",
+            where=spot,
+            hint=f"did you mean {ROOT}.{meant}?" if meant else f"declared: {', '.join(sorted(names))}",
+        )
+
+
+def _check_rest(tree: ast.Module, taken: set[int], where: str, line: int) -> None:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and _is_root(node) and id(node) not in taken:
+            raise UsageError(f"{ROOT} is no value: name one", where=f"{where}:{line - 1 + node.lineno}")
+        if isinstance(node, ast.ImportFrom) and node.module == "__future__":
+            what = "a __future__ import cannot be put into a module"
+            raise UsageError(what, where=f"{where}:{line - 1 + node.lineno}")
 
 
 def literal(value: object) -> str:

@@ -8,9 +8,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from oeactl.core.host import FileState, Layer, Survey
-from oeactl.core.parameters import Bound
+from oeactl.core.parameters import Bound, bind
 from oeactl.core.plan import AlreadyApplied, Plan, Planned, make_plan
 from oeactl.core.reasons import Reason, Refusal
+from oeactl.core.recipe import load_recipe
 from oeactl.core.revert import Reverting, plan_revert
 from tests.support.recipes import MODULE, bound_of
 from tests.support.surveys import HOLDER, after_write, path_of, sha256, survey_of
@@ -317,25 +318,58 @@ def modules(draw: st.DrawFn) -> bytes:
     return draw(st.sampled_from([b"", b"\xef\xbb\xbf"])) + text.encode()
 
 
-@settings(max_examples=150, deadline=None)
-@given(modules())
-def test_twice_is_once_and_back_is_the_bytes_on_generated_modules(text: bytes) -> None:
+KINDS = (
+    NOTE,
+    TAIL,
+    NOTE + TAIL,
+    '- {id: a, op: insert_before, at: {statement: x = 1}, code: "if OEACTL.size:\\n    pass"}\n',
+    "- {id: b, op: replace_expression, at: {statement: x = 1, part: value}, code: OEACTL.matched + 1}\n",
+    "- {id: c, op: replace_statement, at: {statement: x = 1}, code: x = OEACTL.size}\n",
+    "- {id: d, op: delete_statement, at: {statement: x = 1}}\n",
+    '- {id: e, op: wrap_try, at: {statement: x = 1}, code: "try:\\n    ...\\nfinally:\\n    pass"}\n',
+    "- {id: f, op: add_import, code: import os}\n",
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(modules(), st.sampled_from(KINDS))
+def test_twice_is_once_and_back_is_the_bytes_on_generated_modules(text: bytes, edits: str) -> None:
     try:
         compile(text, "m.py", "exec", dont_inherit=True)
     except (SyntaxError, ValueError):
         assume(False)
     survey = host(text)
-    for edits in (NOTE, TAIL, NOTE + TAIL):
-        bound = bound_of(edits)
-        made = plan(bound, survey)
-        if isinstance(made, Refusal):
-            assert edits != TAIL and made.reasons[0].kind in ("anchor", "edit")
-            continue
-        assert isinstance(made, Planned)
-        assert made.files[0].after != text
-        later = written(survey, made)
-        assert isinstance(plan(bound, later), AlreadyApplied)
-        back = plan_revert(later, recipe=None, force=False)
-        assert isinstance(back, Reverting)
-        assert back.files[0].after == text
-        assert back.layers_after == ()
+    bound = bound_of(edits)
+    made = plan(bound, survey)
+    if isinstance(made, Refusal):
+        assert edits != TAIL and made.reasons[0].kind in ("anchor", "edit"), made
+        return
+    assert isinstance(made, Planned)
+    assert made.files[0].after != text
+    later = written(survey, made)
+    assert isinstance(plan(bound, later), AlreadyApplied)
+    back = plan_revert(later, recipe=None, force=False)
+    assert isinstance(back, Reverting)
+    assert back.files[0].after == text
+    assert back.layers_after == ()
+
+
+LAUNCH = """\
+id: lean
+revision: 1
+title: Fewer requests at once
+engine: {package: sglang}
+launch: {args: ["--max-running-requests", "64"], env: {FAST: "1"}}
+"""
+
+
+def test_a_recipe_of_launch_arguments_alone_is_a_layer_without_files() -> None:
+    bound = bind(load_recipe({"recipe.yaml": LAUNCH.encode()}), {}, {})
+    survey = survey_of({})
+    made = planned(bound, survey)
+    assert (made.files, made.layer.edits) == ((), {})
+    assert (made.layer.args, made.layer.env) == (("--max-running-requests", "64"), {"FAST": "1"})
+    later = after_write(survey, {}, made.layers_after)
+    assert isinstance(plan(bound, later), AlreadyApplied)
+    back = plan_revert(later, recipe="lean", force=False)
+    assert isinstance(back, Reverting) and back.layers_after == ()
