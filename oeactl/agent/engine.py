@@ -6,7 +6,6 @@ Owns: finding the package as the server's interpreter would, without importing i
 from __future__ import annotations
 
 import base64
-import csv
 import glob
 import json
 import os
@@ -73,6 +72,8 @@ class Package:
 
     def recorded(self, paths: list[str]) -> dict[str, str]:
         """Path -> sha256 of the unmodified release, from the wheel's RECORD; empty without one."""
+        import csv  # only here: the other operations start sooner without it
+
         if self.info is None:
             return {}
         parent = os.path.dirname(self.directory)

@@ -146,20 +146,21 @@ class Store:
         disk.install(self._journal)
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self, wait_s: float = LOCK_WAIT_S) -> Iterator[None]:
         """Hold this folder for one message; afterwards it is gone if the journal is blank."""
         with disk.explained(self.path):
             os.makedirs(os.path.dirname(self.path), exist_ok=True)
-        handle = self._acquire()
+        handle = self._acquire(wait_s)
         try:
+            disk.remove(self._journal + ".new")
             yield
         finally:
             if is_blank(self.read()):
                 self._clear()
             os.close(handle)
 
-    def _acquire(self) -> int:
-        limit = time.monotonic() + LOCK_WAIT_S
+    def _acquire(self, wait_s: float) -> int:
+        limit = time.monotonic() + wait_s
         while True:
             with disk.explained(self._lock):
                 try:
@@ -248,19 +249,19 @@ class Store:
             yield f"rm -f -- {shlex.quote(folder)}/__pycache__/{shlex.quote(name[: -len('.py')])}.*.pyc"
 
     def _leftover(self, journal: Journal) -> dict[str, Any] | None:
-        """A blank record that was to be cleared away: for the client it is pending too."""
-        if not is_blank(journal) or not os.path.exists(self._journal):
+        """What a crash left of a blank record, to be cleared away: for the client it is pending too."""
+        left = [path for path in (self._journal, self._blobs, self._lock) if os.path.exists(path)]
+        if not left or not is_blank(journal):
             return None
-        written = disk.iso(os.stat(self._journal).st_mtime)
-        return {"operation": "", "kind": "clear", "started_at": written}
+        return {"operation": "", "kind": "clear", "started_at": disk.iso(os.stat(left[0]).st_mtime)}
 
     def backup(self, digest: str) -> str:
         """Where the bytes of that hash are kept."""
         return os.path.join(self._blobs, digest)
 
     def _clear(self) -> None:
-        reach("clear record", self.path)
         with suppress(OSError):
+            reach("clear record", self.path)
             for name in os.listdir(self._blobs):
                 os.unlink(os.path.join(self._blobs, name))
             os.rmdir(self._blobs)

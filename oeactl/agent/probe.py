@@ -6,11 +6,11 @@ did not import before either.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
-import tempfile
 from contextlib import suppress
 from typing import Any
 
@@ -57,8 +57,6 @@ def run(probe: dict[str, Any], originals: dict[str, str]) -> None:
         )
     new = [line for line in lines if SWALLOWED in line.lower()]
     if new:
-        import json
-
         _, before = _import(probe, ORIGINALS + PROGRAM, [json.dumps(originals)])
         new = [line for line in new if _nameless(line) not in {_nameless(old) for old in before}]
     if new:
@@ -79,17 +77,27 @@ def _import(probe: dict[str, Any], program: str, arguments: list[str]) -> tuple[
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     command = [sys.executable, "-c", program, *arguments, *probe["modules"]]
-    with tempfile.TemporaryFile() as output:
-        child = subprocess.Popen(
-            command, cwd=probe["cwd"], env=env, stdout=output, stderr=output, start_new_session=True
-        )
+    child = subprocess.Popen(
+        command,
+        cwd=probe["cwd"],
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    try:
+        output, _ = child.communicate(timeout=probe["timeout_s"])
+        code: int | None = child.returncode
+    except subprocess.TimeoutExpired:
+        _end(child)
+        output, _ = child.communicate()
         code = None
-        try:
-            with suppress(subprocess.TimeoutExpired):
-                code = child.wait(probe["timeout_s"])
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(child.pid, signal.SIGKILL)
-            child.wait()
-        output.seek(0)
-        return code, output.read().decode("utf-8", "replace").splitlines()
+    finally:
+        _end(child)
+    return code, output.decode("utf-8", "replace").splitlines()
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
+    child.wait()

@@ -12,7 +12,7 @@ import warnings
 from typing import Any
 
 from . import disk, probe
-from .journal import Store, active_lease, check_lease, describe, new_lease, no_other_record
+from .journal import LOCK_WAIT_S, Store, active_lease, check_lease, describe, new_lease, no_other_record
 from .steps import reach
 from .wire import AgentError, Client, check_ending, from_text, interruptible, operation, uninterrupted
 
@@ -51,7 +51,7 @@ def recover_now(request: dict[str, Any], client: Client) -> dict[str, Any]:
     store = Store(request["root"], request["state_dir"])
     if not os.path.isdir(store.path):
         return store.public(store.read())
-    with store.locked():
+    with store.locked(request.get("lock_wait_s", LOCK_WAIT_S)):
         recovered = recover(store, skip_foreign=False)
         journal = store.read()
     return store.public(journal, recovered=recovered)
@@ -77,13 +77,11 @@ def _change(
     record = next((record for record in journal["files"] if record["path"] == path), None)
     if disk.sha256(after) != wanted["after_sha256"]:
         raise AgentError("usage", "the new content does not match its hash", path)
-    foreign = record is not None and before not in (
-        record["expected_sha256"],
-        record["pristine_sha256"],
-        wanted["after_sha256"],
-    )
+    known = [wanted["after_sha256"], wanted["pristine_sha256"]]
+    if record is not None:
+        known += [record["expected_sha256"], record["pristine_sha256"]]
     planned = before in (wanted["before_sha256"], wanted["after_sha256"])
-    if not planned or (request["kind"] == "revert" and foreign):
+    if not planned or (request["kind"] == "revert" and before not in known):
         if not (request["force"] and request["kind"] == "revert"):
             raise _not_as_planned(path, before, wanted["before_sha256"])
         notes.append(f"{path}: the foreign file was kept as {store.keep_foreign(path, data)}")
@@ -291,11 +289,12 @@ def _undo(store: Store, journal: dict[str, Any], moving: list[dict[str, Any]]) -
 
 
 def _put(store: Store, change: dict[str, Any], target: str) -> None:
-    """Make the file hold ``target``, one of the two contents this change knows."""
+    """Make the file hold ``target``, one of the two contents this change knows; leave any third one alone."""
     path, temporary, saved = change["path"], change["temporary"], change["saved"]
     reach("put back", path)
     disk.remove(temporary)
-    if disk.hash_of(path) != target:
+    now = disk.hash_of(path)
+    if now != target and now in (change["before_sha256"], change["after_sha256"]):
         if disk.hash_of(saved) == target:
             os.rename(saved, path)
         else:
@@ -319,11 +318,11 @@ def recover(store: Store, *, skip_foreign: bool) -> str | None:
     if pending is None:
         return None
     finish = pending["kind"] != "patch"
-    ours: list[dict[str, Any]] = []
-    foreign: list[dict[str, Any]] = []
-    for change in pending["changes"]:
-        now = disk.hash_of(change["path"])
-        (ours if now in (change["before_sha256"], change["after_sha256"]) else foreign).append(change)
+    foreign = [
+        change
+        for change in pending["changes"]
+        if disk.hash_of(change["path"]) not in (change["before_sha256"], change["after_sha256"])
+    ]
     who = f"{describe(pending['holder'])} began at {pending['started_at']}"
     if foreign and not skip_foreign:
         raise AgentError(
@@ -334,7 +333,7 @@ def recover(store: Store, *, skip_foreign: bool) -> str | None:
             [f"neither the old nor the new content: {change['path']}" for change in foreign],
         )
     with uninterrupted(), disk.explained(store.path):
-        for change in ours:
+        for change in pending["changes"]:
             _put(store, change, change["after_sha256" if finish else "before_sha256"])
         if finish:
             journal = _commit(store, journal, pending)

@@ -66,8 +66,8 @@ def _operations(source: str) -> Iterator[str]:
 
 
 @cache
-def bundle() -> bytes:
-    """The whole program, compressed: the loader, every module's source, and operation -> module."""
+def modules() -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """Module -> source, and operation -> the module that registers it."""
     sources, operations = {}, {}
     for path in sorted(files("oeactl.agent").iterdir(), key=lambda path: path.name):
         name = path.name.removesuffix(".py")
@@ -76,6 +76,13 @@ def bundle() -> bytes:
         source = path.read_text(encoding="utf-8")
         sources[loader.PACKAGE if name == "__init__" else f"{loader.PACKAGE}.{name}"] = source
         operations.update(dict.fromkeys(_operations(source), name))
+    return sources, operations
+
+
+@cache
+def bundle() -> bytes:
+    """The whole program, compressed: the loader, every module's source, and the table of operations."""
+    sources, operations = modules()
     head = files("oeactl.agent").joinpath("loader.py").read_text(encoding="utf-8")
     return zlib.compress(f"{head}\nmain({sources!r}, {operations!r})\n".encode(), 9)
 

@@ -12,6 +12,7 @@ from oeactl.core.host import Edit, FileWrite, Holder, Layer, Probe, SurveyReques
 from oeactl.edges.agent_link import AgentLink
 from oeactl.edges.files import AgentFiles
 from oeactl.edges.local import open_local
+from oeactl.ports import Remote
 
 ROUTER = "sglang.srt.layers.moe.topk"
 ATTENTION = "sglang.srt.layers.radix_attention"
@@ -133,13 +134,14 @@ def layer(tree: Tree, contents: dict[str, bytes]) -> Layer:
     )
 
 
-def make_tree(folder: Path, python: str) -> Tree:
+def make_tree(folder: Path, python: str, remote: Remote | None = None) -> Tree:
     site = folder / "site"
     for name, data in FILES.items():
         path = site / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
-    return Tree(site=site, state=folder / "state", python=python, link=AgentLink(open_local(), python=python))
+    link = AgentLink(remote or open_local(), python=python)
+    return Tree(site=site, state=folder / "state", python=python, link=link)
 
 
 def with_release(tree: Tree, version: str) -> None:
