@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import secrets
 import selectors
 import shutil
 import signal
@@ -22,6 +23,7 @@ from . import process
 from .wire import AgentError, operation, to_text
 
 if TYPE_CHECKING:
+    from .process import Key
     from .wire import Client, Request
 
 TOLD_EVERY_S = 0.25
@@ -30,6 +32,7 @@ TAIL_LINES = 200
 LONGEST = 2000
 TERM_S = 2.0
 KILL_S = 10.0
+MARK = "OEACTL_JOB"  # a random value in its environment: what it begets is known by it
 PR_SET_PDEATHSIG = 1
 
 
@@ -86,15 +89,16 @@ def job(request: Request, client: Client) -> dict[str, Any]:
     begun = time.monotonic()
     try:
         out = os.path.join(folder, "out")
-        child = _begin(request, [word.replace("{out}", out) for word in request["argv"]])
+        mark = secrets.token_hex(8)
+        child = _begin(request, [word.replace("{out}", out) for word in request["argv"]], mark)
         output = Output()
         try:
             timed_out = _watch(child, output, client, begun + request["deadline_s"])
         finally:
-            _end(child)
-        for line in (output.finish(),):
-            if line:
-                client.emit("lines", lines=line)
+            _end(child, mark)
+        lines = output.finish()
+        if lines:
+            client.emit("lines", lines=lines)
         return {
             "returncode": child.returncode,
             "timed_out": timed_out,
@@ -106,14 +110,14 @@ def job(request: Request, client: Client) -> dict[str, Any]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _begin(request: Request, argv: list[str]) -> subprocess.Popen[bytes]:
+def _begin(request: Request, argv: list[str], mark: str) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(
             argv,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env={**process.base_environment(), **request["env"]},
+            env={**process.base_environment(), **request["env"], MARK: mark},
             cwd=request.get("cwd") or "/",
             start_new_session=True,
             preexec_fn=_die_with_parent,
@@ -127,6 +131,11 @@ def _die_with_parent() -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
+def _ended(child: subprocess.Popen[bytes]) -> bool:
+    """Whether it is over. It stays a zombie: so long its number, and its session's, are given to no other."""
+    return os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
 def _watch(child: subprocess.Popen[bytes], output: Output, client: Client, limit: float) -> bool:
     """Pass its lines on until it has ended; True when ``limit`` came first."""
     assert child.stdout is not None
@@ -136,12 +145,12 @@ def _watch(child: subprocess.Popen[bytes], output: Output, client: Client, limit
     with selectors.DefaultSelector() as selector:
         selector.register(handle, selectors.EVENT_READ)
         is_open = True
-        while child.poll() is None or is_open:
+        while not _ended(child) or is_open:
             if is_open and selector.select(TOLD_EVERY_S):
                 data = os.read(handle, 1 << 16)
                 is_open = bool(data)
                 output.feed(data)
-            elif child.poll() is not None:
+            elif _ended(child):
                 break  # a grandchild keeps the pipe: it is ended with the group
             elif not is_open:
                 time.sleep(0.05)
@@ -156,19 +165,22 @@ def _watch(child: subprocess.Popen[bytes], output: Output, client: Client, limit
     return False
 
 
-def _end(child: subprocess.Popen[bytes]) -> None:
-    """The command with all it begot; it is dead or dying when this returns."""
+def _end(child: subprocess.Popen[bytes], mark: str) -> None:
+    """End what is left of the command and all it begot, wherever it went."""
     found = process.stat(child.pid)
-    family = process.Family(found.key if found else None)
-    left = family.look()
+    family = process.Family(found.key if found else None, mark=f"{MARK}={mark}")
     for number, seconds in ((signal.SIGTERM, TERM_S), (signal.SIGKILL, KILL_S)):
-        for one in left:
-            process.send(one.key, number)
         limit = time.monotonic() + seconds
-        while left and time.monotonic() < limit:
-            child.poll()
+        sent: set[Key] = set()
+        while time.monotonic() < limit:
+            left = family.look() or family.look(marks=True)
+            if not left:
+                break
+            for one in left:
+                if one.key not in sent:
+                    process.send(one.key, number)
+                    sent.add(one.key)
             time.sleep(0.05)
-            left = family.look()
     child.wait()
     if child.stdout is not None:
         child.stdout.close()

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 POLL_S = 0.2
 TOLD_EVERY_S = 2.0
-CLOSED_S = 0.5  # between looks at a port where nobody listens
+CLOSED_S = 0.25  # between looks at a port where nobody listens
 QUICK_S = 2.0  # after a quick 503: the engine says "starting" and generates nothing
 SLOW_S = 10.0  # after anything else: probes that pile up can crash a scheduler
 PROBE_TIMEOUT_S = 30.0
 COMPLETION_TIMEOUT_S = 900.0  # the first one may compile kernels
 TAIL_LINES = 20
 PHASE_S = 5.0  # so long a known phase stands before any other line is told
-STATUS_EVERY_S = 5.0
+STATUS_EVERY_S = 2.0
 STATUS_TRIES = 3
 HEALTH_PATHS = ("/ready", "/health", None)
 

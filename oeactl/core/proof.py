@@ -31,9 +31,9 @@ _WORDS: dict[Seen, str] = {
     "capture": "captured the patched branch into its CUDA graphs, which decode replays",
     "compiled": "compiled the patched branch: that it runs is not measured",
     "loaded": "loaded the patched file, and no decode went through its branch",
-    "other digest": "runs the patch in another version or with other parameters",
-    "other file": "runs a patched copy of the file in another place",
-    "absent": "shows no patched code",
+    "other digest": "ran the patch in another version or with other parameters",
+    "other file": "ran a patched copy of the file in another place",
+    "absent": "showed no patched code",
 }
 
 

@@ -108,7 +108,7 @@ def test_a_title_shows_no_secret(spawn: Spawn) -> None:
 
 
 def test_a_listener_is_found_by_its_socket(spawn: Spawn) -> None:
-    code = "import socket; s = socket.create_server(('127.0.0.1', 0))\nprint(s.getsockname()[1], flush=True); input()"
+    code = "import socket; s = socket.create_server(('', 0)); print(s.getsockname()[1], flush=True); input()"
     child = spawn(sys.executable, "-c", code, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert child.stdout is not None and child.stdin is not None
     number = int(child.stdout.readline())

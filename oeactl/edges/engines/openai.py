@@ -39,7 +39,8 @@ class OpenAIEngine:
         body = decoded(reply)
         if reply.status != 200 or not isinstance(body, dict):
             raise unanswered(reply, "/v1/models", self._where)
-        version = decoded(self._http.get("/version"))
+        told = self._http.get("/version")
+        version = decoded(told) if told.status == 200 else None
         found = redact({"models": body.get("data", []), **(version if isinstance(version, dict) else {})})
         assert isinstance(found, dict)
         return found
