@@ -50,6 +50,9 @@ KINDS: Mapping[str, type[OeactlError]] = {
 }
 
 TAIL_LINES = 20
+NOT_THERE = ("not found", "No such file", "Permission denied")
+SUDO_REFUSES = ("password is required", "terminal is required", "not in the sudoers", "is not allowed to")
+ENDED = 143  # the agent's exit code when a signal, or a client that went away, ended it
 
 
 def _operations(source: str) -> Iterator[str]:
@@ -148,6 +151,7 @@ class AgentLink:
         self.name = remote.name
         self._remote = remote
         self._python = python or "python3"
+        self._become = become
         prefix = ("sudo", "-n", "--") if become else ()
         self._argv = (*prefix, self._python, "-I", "-S", "-c", BOOTSTRAP)
 
@@ -194,25 +198,27 @@ class AgentLink:
         """What it means that the command ended without an answer."""
         text = (done.stderr + b"\n" + noise).decode("utf-8", "replace").strip()
         details = tuple(text.splitlines()[-TAIL_LINES:])
-        if done.returncode is None:
+        if done.returncode in (None, ENDED) or not text:
             return ConnectionLost(
                 "the agent was ended before it answered: what it did is unknown",
                 where=self.name,
                 hint="oeactl status reads the host's journal and tells",
                 details=details,
             )
+        if "Traceback" in text:
+            return OeactlError("the agent failed without an answer", where=self.name, details=details)
         if "oeactl: Python 3.8" in text:
             return UsageError(
                 f"{self._python} is older than Python 3.8", where=self.name, hint=self._other_python()
             )
-        if "sudo:" in text:
+        if self._become and any(words in text for words in SUDO_REFUSES):
             return Unreachable(
                 "sudo did not let us become root without a password",
                 where=self.name,
                 hint="allow it with NOPASSWD, connect as root, or drop become: sudo",
                 details=details,
             )
-        if "not found" in text or "No such file" in text or "Permission denied" in text:
+        if any(words in text for words in NOT_THERE):
             return UsageError(
                 f"there is no Python at {self._python}",
                 where=self.name,

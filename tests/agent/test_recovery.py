@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import stat
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -62,8 +63,11 @@ def remote() -> Iterator[ZygoteRemote]:
 
 
 @pytest.fixture
-def ground(tmp_path: Path, remote: ZygoteRemote) -> Ground:
-    return Ground(tmp_path, remote)
+def ground(tmp_path: Path, remote: ZygoteRemote) -> Iterator[Ground]:
+    """In memory where that can be had: hundreds of fsyncs to a real disk take minutes."""
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else tmp_path) as folder:
+        yield Ground(Path(folder), remote)
 
 
 def meet(tree: Tree, transaction: Transaction, **fault: Any) -> OeactlError | None:
