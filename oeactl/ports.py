@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Literal, Protocol
 
 from oeactl.core.host import (
+    Holder,
     Journal,
     Launch,
     Process,
@@ -83,6 +84,12 @@ class Files(Protocol):
 
     def recover(self, *, root: str, state_dir: str | None) -> Journal:
         """Undo a patch, finish a revert, that was cut short (``journal.pending``); ``recovered`` says which."""
+        ...
+
+    def lease(
+        self, *, root: str, state_dir: str | None, operation: str, what: str, holder: Holder, lease_s: float
+    ) -> None:
+        """Take or renew the lease for ``operation``, from now on. Raises Locked when somebody else has it."""
         ...
 
     def settle(self, *, root: str, state_dir: str | None, operation: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import Annotated
 
 import typer
@@ -79,7 +78,7 @@ def bench(
     )
     store = ResultsFolder(call.project.root / "results")
     with wired(call, chosen) as here:
-        outcome = run(here.site, here.driver(), store, order, lease=nullcontext())
+        outcome = run(here.site, here.driver(), store, order)
     if outcome.error is not None and call.json:
         call.emit({**run_document(outcome.run), **document(outcome.error)}, lambda: "")
         return outcome.error.exit_code

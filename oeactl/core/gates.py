@@ -107,9 +107,9 @@ def failures(gates: tuple[Gate, ...]) -> tuple[str, ...]:
     return tuple(f"{gate.name}: {gate.reason}" for gate in gates if gate.outcome == "fail")
 
 
-def warnings(gates: tuple[Gate, ...]) -> tuple[str, ...]:
-    """What did not void the point and should still be read."""
-    return tuple(f"{gate.name}: {gate.reason}" for gate in gates if gate.warning and gate.outcome != "fail")
+def warnings(gates: tuple[Gate, ...]) -> tuple[tuple[str, str], ...]:
+    """What did not void the point and should still be read: (gate, reason)."""
+    return tuple((gate.name, gate.reason) for gate in gates if gate.warning and gate.outcome != "fail")
 
 
 def _passed(name: str, reason: str = "", *, warning: bool = False) -> Gate:

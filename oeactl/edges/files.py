@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from oeactl.core.host import Journal, Survey, SurveyRequest, Transaction, Written
+from oeactl.core.host import Holder, Journal, Survey, SurveyRequest, Transaction, Written
 from oeactl.ports import Agent
 
 T = TypeVar("T")
@@ -38,6 +38,19 @@ class AgentFiles:
         probing_s = 2 * transaction.probe.timeout_s if transaction.probe else 0.0
         answer = self._agent.ask("write", timeout_s=WRITE_S + probing_s, **_fields(transaction))
         return _read(answer, Written)
+
+    def lease(
+        self, *, root: str, state_dir: str | None, operation: str, what: str, holder: Holder, lease_s: float
+    ) -> None:
+        self._agent.ask(
+            "lease",
+            root=root,
+            state_dir=state_dir,
+            operation=operation,
+            what=what,
+            holder=msgspec.to_builtins(holder),
+            lease_s=lease_s,
+        )
 
     def settle(self, *, root: str, state_dir: str | None, operation: str) -> None:
         self._agent.ask("settle", root=root, state_dir=state_dir, operation=operation)

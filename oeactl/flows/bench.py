@@ -11,8 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -36,7 +35,8 @@ from oeactl.core.run import (
     ServerRecord,
     Trial,
 )
-from oeactl.errors import Degraded, Interrupted, Locked, OeactlError, Unreachable, UsageError, VoidMeasurement
+from oeactl.errors import Degraded, Interrupted, OeactlError, Unreachable, UsageError, VoidMeasurement
+from oeactl.flows.lease import KeepingProgress, holding
 from oeactl.flows.lifecycle import server_of
 from oeactl.flows.prove import prove
 from oeactl.flows.site import Site, look
@@ -71,10 +71,8 @@ class Benched:
     error: OeactlError | None = None
 
 
-def bench(
-    site: Site, driver: Driver, store: Store, order: Order, *, lease: AbstractContextManager[object]
-) -> Benched:
-    """Measure ``order.sweep`` on ``site``. lease: held while it lasts, so that nobody patches underneath.
+def bench(site: Site, driver: Driver, store: Store, order: Order) -> Benched:
+    """Measure ``order.sweep`` on ``site``, holding its lease so that nobody patches underneath.
 
     Raises Unreachable (server not up), UsageError, Locked, Degraded: then nothing was begun. Whatever happens
     after the plan is written comes back as ``Benched.error``.
@@ -84,25 +82,12 @@ def bench(
     state = _up(site, server)
     info = engine.info()
     survey = look(site, order.modules, data=False)
-    _settled(site, survey.journal, survey.host.time)
+    _settled(site, survey.journal)
     trial = _begun(site, driver, order, survey=survey, state=state, info=info)
     plan = _plan(site, order, trial)
-    course = Course(
-        site=site,
-        server=server,
-        engine=engine,
-        driver=driver,
-        store=store,
-        sweep=order.sweep,
-        modules=order.modules,
-        survey=survey,
-        url=trial.server.url,
-        model=trial.model.path or trial.model.served_name or "",
-        tokenizer=str(info.get("tokenizer_path") or trial.model.path or ""),
-        gpus=trial.server.gpus,
-        point_timeout_s=order.point_timeout_s,
-    )
-    with lease:
+    with holding(site, root=survey.engine.root, operation=trial.run_id, what="bench") as lease:
+        kept = replace(site, progress=KeepingProgress(site.progress, lease))
+        course = _course(kept, driver, store, order, survey=survey, trial=trial)
         _show_proof(course, state)
         path = store.begin(plan)
         store.begin_trial(trial)
@@ -111,6 +96,26 @@ def bench(
     store.save_analysis(analysis)
     run = Run(path=path, plan=plan, trials=(trial,), analysis=analysis)
     return Benched(run=run, error=_error(run, trial, broken))
+
+
+def _course(
+    site: Site, driver: Driver, store: Store, order: Order, *, survey: Survey, trial: Trial
+) -> Course:
+    return Course(
+        site=site,
+        server=server_of(site),
+        engine=_engine_of(site),
+        driver=driver,
+        store=store,
+        sweep=order.sweep,
+        modules=order.modules,
+        survey=survey,
+        url=trial.server.url,
+        model=trial.model.path or trial.model.served_name or "",
+        tokenizer=_text(trial.server.args.get("tokenizer_path")) or trial.model.path or "",
+        gpus=trial.server.gpus,
+        point_timeout_s=order.point_timeout_s,
+    )
 
 
 def _engine_of(site: Site) -> Engine:
@@ -136,17 +141,8 @@ def _up(site: Site, server: Server) -> ServerState:
     )
 
 
-def _settled(site: Site, journal: Journal, now: float) -> None:
-    """Raise where somebody is at work on this engine, or left it half done. now: the host's clock."""
-    lease = journal.lease
-    if lease is not None and lease.until > now:
-        holder = lease.holder
-        raise Locked(
-            f"{holder.user}@{holder.host} (pid {holder.pid}) is at work here: {lease.what}, "
-            f"since {moment(lease.since):%Y-%m-%d %H:%M:%S} UTC",
-            where=site.host.name,
-            hint=f"wait for it, then oeactl status --host {site.host.name}",
-        )
+def _settled(site: Site, journal: Journal) -> None:
+    """Raise where a change of this engine began and did not end."""
     if journal.pending is not None:
         raise Degraded(
             f"a {journal.pending.kind} began here and did not end, so what runs is not known",

@@ -82,6 +82,7 @@ def run_sweep(course: Course, trial: Trial) -> tuple[Trial, OeactlError | None]:
     try:
         for index, point in enumerate(course.sweep.points, start=1):
             levels.append(_level(course, trial, index, point))
+            _say_once(course, levels)
             if levels[-1].server_gone:
                 outcome, reason = "server_lost", f"the server did not survive level {point.concurrency}"
                 break
@@ -90,6 +91,14 @@ def run_sweep(course: Course, trial: Trial) -> tuple[Trial, OeactlError | None]:
     except OeactlError as problem:
         outcome, reason, broken = "failed", problem.what, problem
     return _ended(course, trial, levels, outcome, reason), broken
+
+
+def _say_once(course: Course, levels: list[_Seen]) -> None:
+    """Pass on what the last level warns of, unless a level before it did."""
+    *before, last = (dict(warnings(level.kept.gates)) for level in levels)
+    for name, reason in last.items():
+        if not any(name in earlier for earlier in before):
+            course.site.progress.note(f"level {levels[-1].kept.point.concurrency}: {name}: {reason}")
 
 
 def _level(course: Course, trial: Trial, index: int, point: Point) -> _Seen:
@@ -124,8 +133,6 @@ def _level(course: Course, trial: Trial, index: int, point: Point) -> _Seen:
     course.store.save_point(trial, kept)
     for line in reasons:
         site.progress.warn(f"level {point.concurrency} is void: {line}")
-    for line in warnings(gates):
-        site.progress.note(f"level {point.concurrency}: {line}")
     return _Seen(kept=kept, evidence=evidence, proofs=proofs)
 
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from oeactl.core.host import (
-    Lease,
     Pending,
     ServerState,
 )
@@ -27,7 +24,7 @@ from oeactl.errors import (
 from oeactl.flows.bench import Order, bench
 from oeactl.flows.site import Site
 from oeactl.ports import PointMeasured, PointRequest
-from tests.support.bench_world import MODULE, PATCHED, PRISTINE, PROOF, WHO, Bench, sweep
+from tests.support.bench_world import MODULE, PATCHED, PRISTINE, PROOF, Bench, sweep
 from tests.support.levels import DOWN, LEADER, UP, a_measurement, some_rows
 
 
@@ -58,7 +55,7 @@ def test_a_sweep_that_went_well_is_valid_and_kept_as_it_was_returned(ready: Benc
 
 def test_each_level_is_warmed_up_flushed_and_measured_in_this_order(ready: Bench) -> None:
     ready.run(1, 4)
-    told = [line for line in ready.world.asked if not line.startswith("survey")]
+    told = [line for line in ready.world.asked if line not in ("survey", "lease", "settle")]
     assert told == [
         *("warm-up 1", "flush", "measured 1", "complete 1"),
         *("warm-up 4", "flush", "measured 4", "complete 1"),
@@ -128,20 +125,15 @@ def test_a_host_without_a_server_entry_is_a_usage_error(ready: Bench) -> None:
     bare = Site(**{**site.__dict__, "server": None, "engine": None})
     order = Order(sweep=sweep(1), token="0" * 8, modules=(MODULE,), oeactl_version="0")
     with pytest.raises(UsageError, match="no server"):
-        bench(bare, ready.driver, ready.store, order, lease=nullcontext())
+        bench(bare, ready.driver, ready.store, order)
 
 
-def test_somebody_else_at_work_is_exit_5_with_who_and_since_when(ready: Bench) -> None:
-    lease = Lease(operation="op", what="patch oea", holder=WHO, since=1796004000.0, until=1796009999.0)
-    ready.world.journal = msgspec.structs.replace(ready.world.journal, lease=lease)
-    with pytest.raises(Locked, match=r"ann@laptop .* patch oea, since 2026-11-30 02:00:00 UTC"):
+def test_somebody_else_at_work_is_exit_5_and_nothing_is_begun(ready: Bench, tmp_path: Path) -> None:
+    ready.world.taken_by = "ann@laptop"
+    with pytest.raises(Locked, match="ann@laptop"):
         ready.run(1)
-
-
-def test_a_lease_that_ran_out_stops_nobody(ready: Bench) -> None:
-    lease = Lease(operation="op", what="patch oea", holder=WHO, since=1.0, until=1796004800.0)
-    ready.world.journal = msgspec.structs.replace(ready.world.journal, lease=lease)
-    assert ready.run(4).error is None
+    assert not (tmp_path / "results").exists()
+    assert "warm-up 1" not in ready.world.asked
 
 
 def test_a_patch_left_half_done_is_exit_7(ready: Bench) -> None:
@@ -152,15 +144,45 @@ def test_a_patch_left_half_done_is_exit_7(ready: Bench) -> None:
 
 
 def test_the_lease_is_held_from_before_the_first_level_to_after_the_last(ready: Bench) -> None:
-    @contextmanager
-    def lease() -> Iterator[None]:
-        ready.world.asked.append("lease taken")
-        yield
-        ready.world.asked.append("lease ended")
-
-    ready.run(4, lease=lease())
+    ready.run(4)
     asked = [line for line in ready.world.asked if line != "survey"]
-    assert (asked[0], asked[-1]) == ("lease taken", "lease ended")
+    assert (asked[0], asked[-1]) == ("lease", "settle")
+    assert asked.count("lease") == 1
+
+
+def test_the_lease_is_renewed_while_requests_come_back(ready: Bench) -> None:
+    def long(request: PointRequest) -> None:
+        ready.world.time += 100.0
+
+    ready.driver.happens = {(1, "measured"): long, (4, "measured"): long}
+    ready.run(1, 4)
+    assert ready.world.asked.count("lease") == 3
+
+
+def test_a_lease_that_somebody_took_over_ends_the_sweep_and_keeps_what_was_measured(ready: Bench) -> None:
+    def lapse(request: PointRequest) -> None:
+        ready.world.time += 1000.0
+        ready.world.taken_by = "ann@laptop"
+
+    ready.driver.happens[(4, "warm-up")] = lapse
+    done = ready.run(1, 4)
+    assert isinstance(done.error, Locked)
+    assert levels(ready.kept()) == [1]
+
+
+def test_the_lease_ends_with_ctrl_c_too(ready: Bench) -> None:
+    def interrupt(request: PointRequest) -> None:
+        raise KeyboardInterrupt
+
+    ready.driver.happens[(1, "measured")] = interrupt
+    ready.run(1)
+    assert ready.world.leased is None
+
+
+def test_a_lease_that_cannot_be_given_back_spoils_nothing(ready: Bench) -> None:
+    ready.world.settles = False
+    assert ready.run(1).error is None
+    assert "ends by itself, in 15 minutes" in ready.told.warnings[0]
 
 
 def no_success(request: PointRequest) -> PointMeasured:
@@ -346,3 +368,14 @@ def test_what_only_warns_is_said_and_does_not_void(ready: Bench) -> None:
     assert ready.told.notes == [
         "level 4: retokenized: the returned text tokenizes to +100% of the tokens counted"
     ]
+
+
+def test_a_warning_is_said_at_the_first_level_that_has_it(ready: Bench) -> None:
+    def odd(request: PointRequest) -> PointMeasured:
+        point = request.point
+        measurement = a_measurement(point, output_tokens_retokenized=1)
+        return PointMeasured(argv=(), measurement=measurement, requests=some_rows(point))
+
+    ready.driver.happens = {(n, "measured"): odd for n in (4, 8)}
+    ready.run(1, 4, 8)
+    assert [note.partition(": ")[0] for note in ready.told.notes] == ["level 4"]

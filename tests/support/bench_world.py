@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ from oeactl.core.inventory import EngineSpec, Host, ServerSpec
 from oeactl.core.load import Sweep, make_sweep
 from oeactl.core.run import DriverRecord, Run
 from oeactl.edges.store import ResultsFolder
+from oeactl.errors import ConnectionLost, Locked
 from oeactl.flows.bench import Benched, Order, bench
 from oeactl.flows.site import Site
 from oeactl.ports import PointMeasured, PointRequest, Progress, Ready
@@ -105,7 +106,9 @@ class World:
         }
         self.time = 1796004900.0
         self.gpus: tuple[dict[str, str], ...] = ()
-        self.leased = False
+        self.leased: str | None = None
+        self.taken_by: str | None = None
+        self.settles = True
 
 
 class FakeFiles:
@@ -144,8 +147,22 @@ class FakeFiles:
     def write(self, transaction: Transaction) -> Written:
         raise AssertionError("bench never patches")
 
+    def lease(
+        self, *, root: str, state_dir: str | None, operation: str, what: str, holder: Holder, lease_s: float
+    ) -> None:
+        world = self._world
+        if world.taken_by is not None:
+            raise Locked(f"{world.taken_by} is at work", where="box")
+        world.asked.append("lease")
+        world.leased = operation
+        assert (root, what, holder) == ("/engine/sglang", "bench", WHO)
+
     def settle(self, *, root: str, state_dir: str | None, operation: str) -> None:
-        raise AssertionError("bench ends nobody's lease")
+        assert operation == self._world.leased
+        if not self._world.settles:
+            raise ConnectionLost("the connection broke")
+        self._world.asked.append("settle")
+        self._world.leased = None
 
 
 class FakeServer:
@@ -214,6 +231,7 @@ class FakeDriver:
         self._world.time += 10.0
         happening = self.happens.get((request.point.concurrency, request.phase))
         ended = happening(request) if happening else None
+        progress.update("requests", done=request.requests, total=request.requests)
         if ended is not None:
             return ended
         point = request.point
@@ -290,7 +308,7 @@ class Bench:
             holder=WHO,
         )
 
-    def run(self, *concurrencies: int, lease: AbstractContextManager[object] | None = None) -> Benched:
+    def run(self, *concurrencies: int) -> Benched:
         return bench(
             self.site(),
             self.driver,
@@ -302,7 +320,6 @@ class Bench:
                 oeactl_version="0.1.0",
                 label=self.label,
             ),
-            lease=lease or nullcontext(),
         )
 
     def kept(self) -> Run:
