@@ -178,8 +178,8 @@ def find(request: dict[str, Any]) -> Package:
 
 
 def _ask_interpreter(request: dict[str, Any]) -> dict[str, Any]:
-    cwd = request["cwd"]
-    if cwd is not None and not os.path.isdir(cwd):
+    cwd = request["cwd"] or "/"  # where a server without a folder is started; never the login's home
+    if not os.path.isdir(cwd):
         raise AgentError("usage", "there is no such folder to start the server in", cwd, "set server.cwd")
     command = [request["python"], "-c", FINDER, request["package"]]
     try:

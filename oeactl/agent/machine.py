@@ -67,7 +67,7 @@ def facts(state_dir: str, gpus: GpuQuery) -> dict[str, Any]:
 
 def model_facts(model: str, cwd: str | None, env: dict[str, str]) -> dict[str, Any]:
     """The wire's ModelFacts for a folder or a hub id. env: the server's."""
-    folder = os.path.join(cwd or os.path.expanduser("~"), os.path.expanduser(model))
+    folder = os.path.join(cwd or "/", os.path.expanduser(model))
     if os.path.isdir(folder):
         return _read_config(folder, None)
     if os.path.isabs(model) or model.count("/") != 1:

@@ -148,6 +148,8 @@ class AgentLink:
             raise UsageError(
                 f"become: {become!r} is not known", where=remote.name, hint="use sudo, or nothing"
             )
+        if python is not None and python.startswith("-"):
+            raise UsageError(f"not an interpreter: {python!r}", where=remote.name, hint="set engine.python")
         self.name = remote.name
         self._remote = remote
         self._python = python or "python3"

@@ -80,9 +80,6 @@ def _chain(target: Target, environment: Mapping[str, str], left: int) -> tuple[R
         proxy_jump=",".join(before) or None,
         ssh_config=target.ssh_config,
     )
-    jump_route = resolve(jump, environment)
-    if (jump_route.hostname, jump_route.port, jump_route.user) == (route.hostname, route.port, route.user):
-        return (route,)  # a wildcard's ProxyJump also matches the jump host itself
     return (*_chain(jump, environment, left - 1), route)
 
 
@@ -130,7 +127,7 @@ def resolve(target: Target, environment: Mapping[str, str]) -> Route:
         user=user,
         identities=_existing(files, target),
         identities_only=_given(settings, "identitiesonly") == "yes",
-        agent_socket=_agent_socket(_given(settings, "identityagent"), tokens, environment),
+        agent_socket=_agent_socket(settings.get("identityagent", [None])[0], tokens, environment),
         proxy_jump=_given(settings, "proxyjump"),
         proxy_command=_proxy_command(settings, tokens),
         host_key_alias=alias,
@@ -212,6 +209,8 @@ def _agent_socket(
 ) -> str | None:
     if configured is None or configured == "SSH_AUTH_SOCK":
         return environment.get("SSH_AUTH_SOCK") or None
+    if configured == "none":
+        return None
     if configured.startswith("$"):
         return environment.get(configured.strip("${}")) or None
     return _expand(configured, tokens)

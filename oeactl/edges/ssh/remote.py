@@ -16,7 +16,7 @@ import paramiko
 
 from oeactl.edges.ssh import tunnel
 from oeactl.edges.ssh.dial import Dialer, Line
-from oeactl.errors import ConnectionLost, OeactlError, Refused, Unreachable
+from oeactl.errors import ConnectionLost, OeactlError, Refused, Unreachable, UsageError
 from oeactl.ports import Completed
 
 CHUNK = 65536
@@ -116,6 +116,8 @@ class _Command:
     def __init__(
         self, name: str, open_channel: Callable[[], paramiko.Channel], argv: Sequence[str], stdin: bytes
     ) -> None:
+        if argv[0].startswith("-"):
+            raise UsageError(f"not a program: {argv[0]!r}", where=name)
         self._name = name
         self._token = secrets.token_hex(8)
         self._pid: int | None = None
