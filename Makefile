@@ -34,7 +34,7 @@ e2e: fetch
 
 demo: $(READY)
 	$(RUN) demo/engine/install.py
-	$(RUN) demo/demo.py
+	$(RUN) -m demo.demo
 
 bench: $(READY)
 	set -e; for program in benchmarks/*.py; do echo "== $$program"; $(RUN) $$program; done

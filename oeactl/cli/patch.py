@@ -41,9 +41,9 @@ def patch(
     applied already is left alone; other parameters are changed in place.
     """
     from oeactl.cli.wiring import wired
+    from oeactl.core.outcomes import OnRecord
     from oeactl.edges.clock import new_operation
     from oeactl.edges.config import read_recipe
-    from oeactl.edges.local_record import Patched as OnRecord
     from oeactl.edges.local_record import local_record
     from oeactl.flows.patch import patch as run
     from oeactl.render.change import patched_document, patched_lines, planned_lines

@@ -11,7 +11,7 @@ from oeactl.cli.common import Call, HostOption, YesOption, command
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from oeactl.flows.serve import Served
+    from oeactl.core.outcomes import Served
     from oeactl.flows.site import Site
 
 FollowOption = Annotated[bool, typer.Option("--follow", "-f", help="Go on as lines come, until Ctrl-C.")]

@@ -38,12 +38,12 @@ def ranks_of(argv: Sequence[str]) -> int:
 
 
 def launch_of(host: Host, layers: Sequence[Layer]) -> Launch:
-    """Compose what is started on ``host`` with these recipes on it. Raises UsageError without a server entry."""
+    """Compose what is started on ``host`` with these recipes on it. Raises UsageError without a server."""
     if host.server is None:
         raise UsageError(
             f"{host.name} has no server entry, so there is nothing to start",
             where="hosts.yaml",
-            hint=f"add hosts.{host.name}.server, or use --no-restart",
+            hint=f"add hosts.{host.name}.server",
         )
     server = host.server
     args = [word for layer in layers for word in layer.args]

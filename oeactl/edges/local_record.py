@@ -15,18 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from oeactl.core.host import Value
-
-
-class Patched(Value, frozen=True, kw_only=True):
-    """A recipe put on a host. address: None on ``@local``. project: the folder with its hosts.yaml."""
-
-    host: str
-    address: str | None
-    project: str
-    recipe: str
-    digest: str
-    at: str
+from oeactl.core.outcomes import OnRecord
 
 
 class LocalRecord:
@@ -35,33 +24,33 @@ class LocalRecord:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def patched(self) -> tuple[Patched, ...]:
+    def patched(self) -> tuple[OnRecord, ...]:
         """What is on record, oldest first."""
         try:
-            return msgspec.json.decode(self._path.read_bytes(), type=tuple[Patched, ...])
+            return msgspec.json.decode(self._path.read_bytes(), type=tuple[OnRecord, ...])
         except (OSError, msgspec.DecodeError):
             return ()
 
-    def add(self, patched: Patched) -> None:
+    def add(self, patched: OnRecord) -> None:
         """Note a patch, in place of an earlier one of the same recipe on the same host."""
         self._change(lambda entry: not _same(entry, patched), patched)
 
     def remove(self, *, host: str, project: str, recipe: str | None = None) -> None:
         """Forget a recipe on a host, or all of them."""
 
-        def stays(entry: Patched) -> bool:
+        def stays(entry: OnRecord) -> bool:
             there = entry.host == host and entry.project == project
             return not (there and recipe in (None, entry.recipe))
 
         self._change(stays)
 
-    def others(self, *, host: str, project: str) -> tuple[Patched, ...]:
+    def others(self, *, host: str, project: str) -> tuple[OnRecord, ...]:
         """What is on record for every host but this one."""
         return tuple(
             entry for entry in self.patched() if not (entry.host == host and entry.project == project)
         )
 
-    def _change(self, stays: Callable[[Patched], bool], *new: Patched) -> None:
+    def _change(self, stays: Callable[[OnRecord], bool], *new: OnRecord) -> None:
         with suppress(OSError), self._locked():
             entries = (*filter(stays, self.patched()), *new)
             handle, temporary = tempfile.mkstemp(dir=self._path.parent, prefix=self._path.name)
@@ -84,7 +73,7 @@ class LocalRecord:
             yield
 
 
-def _same(entry: Patched, other: Patched) -> bool:
+def _same(entry: OnRecord, other: OnRecord) -> bool:
     return (entry.host, entry.project, entry.recipe) == (other.host, other.project, other.recipe)
 
 

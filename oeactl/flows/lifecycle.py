@@ -13,7 +13,7 @@ def server_of(site: Site) -> Server:
     if site.server is None:
         raise UsageError(
             f"{site.host.name} has no server in hosts.yaml",
-            hint=f"add hosts.{site.host.name}.server, or use --no-restart for files alone",
+            hint=f"add hosts.{site.host.name}.server",
         )
     return site.server
 

@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from oeactl.core.host import Layer, Probe, ServerState, Survey, Transaction, Value
+from oeactl.core.host import Layer, Probe, ServerState, Survey, Transaction
 from oeactl.core.launch import launch_of
+from oeactl.core.outcomes import Patched
 from oeactl.core.parameters import Bound, bind
 from oeactl.core.plan import AlreadyApplied, Planned, make_plan
 from oeactl.core.proof import Verdict
@@ -27,17 +28,6 @@ from oeactl.flows.site import Site, look, model_facts
 from oeactl.ports import Failed
 
 LEASE_S = 3600.0
-
-
-class Patched(Value, frozen=True, kw_only=True):
-    """How ``patch`` ended. live: what the server does now. survey: the host before the change."""
-
-    status: Literal["dry-run", "already applied", "patched"]
-    plan: Planned | AlreadyApplied
-    live: Literal["restarted", "started", "old code", "no server", "unchanged"]
-    verdicts: tuple[Verdict, ...] = ()
-    notes: tuple[str, ...] = ()
-    operation: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,8 +9,9 @@ from typing import Literal
 
 import msgspec
 
-from oeactl.core.host import Layer, ServerState, Survey, Transaction, Value
+from oeactl.core.host import Layer, ServerState, Survey, Transaction
 from oeactl.core.launch import launch_of
+from oeactl.core.outcomes import Reverted
 from oeactl.core.proof import Verdict
 from oeactl.core.reasons import Refusal
 from oeactl.core.revert import GoneByUpgrade, NothingToRevert, Reverting, plan_revert
@@ -21,18 +22,6 @@ from oeactl.flows.site import Site, look
 from oeactl.ports import Failed
 
 LEASE_S = 3600.0
-
-
-class Reverted(Value, frozen=True, kw_only=True):
-    """How ``revert`` ended. left: recipes that stay on the host. verdicts: of those, after the restart."""
-
-    status: Literal["reverted", "nothing to revert", "gone by upgrade"]
-    recipes: tuple[str, ...] = ()
-    files: tuple[str, ...] = ()
-    left: tuple[Layer, ...] = ()
-    live: Literal["restarted", "down", "old code", "no server", "unchanged"] = "unchanged"
-    verdicts: tuple[Verdict, ...] = ()
-    notes: tuple[str, ...] = ()
 
 
 def revert(site: Site, *, recipe: str | None, operation: str, restart: bool, force: bool) -> Reverted:

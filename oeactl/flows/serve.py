@@ -4,23 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from oeactl.core.host import Value
 from oeactl.core.launch import launch_of
-from oeactl.core.proof import Verdict
+from oeactl.core.outcomes import Served
 from oeactl.errors import Degraded, Unreachable
 from oeactl.flows.lifecycle import ask, bring_up, describe, is_running, server_of, take_down
 from oeactl.flows.prove import prove
 from oeactl.flows.site import Site, look
 from oeactl.ports import Failed
-
-
-class Served(Value, frozen=True, kw_only=True):
-    """How it ended. seconds: from start to the first completion, None where nothing was started."""
-
-    status: Literal["started", "restarted", "running already", "stopped", "was not running"]
-    pid: int | None = None
-    seconds: float | None = None
-    verdicts: tuple[Verdict, ...] = ()
 
 
 def start(site: Site) -> Served:

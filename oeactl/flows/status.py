@@ -6,43 +6,12 @@ of the workers of this very start. Reads only: no request is sent to a server be
 
 from __future__ import annotations
 
-from oeactl.core.host import FileState, Journal, ServerState, Survey, Value
+from oeactl.core.host import FileState, Journal, ServerState, Survey
+from oeactl.core.outcomes import FileStatus, Status, Trouble
 from oeactl.core.proof import Verdict
 from oeactl.flows.lifecycle import is_running
 from oeactl.flows.prove import read_proof, stray_proofs
 from oeactl.flows.site import Site, look
-
-
-class FileStatus(Value, frozen=True, kw_only=True):
-    """One file of the journal or of a recipe: pristine, patched, foreign or missing."""
-
-    path: str
-    module: str
-    state: str
-    sha256: str
-
-
-class Trouble(Value, frozen=True, kw_only=True):
-    """A disagreement, and what to do about it."""
-
-    what: str
-    remedy: str
-
-
-class Status(Value, frozen=True, kw_only=True):
-    """The host at a glance. agrees: disk, journal and live tell one story (exit 0, else 7)."""
-
-    host: str
-    survey: Survey
-    files: tuple[FileStatus, ...]
-    server: ServerState | None
-    verdicts: tuple[Verdict, ...]
-    troubles: tuple[Trouble, ...]
-    notes: tuple[str, ...] = ()
-
-    @property
-    def agrees(self) -> bool:
-        return not self.troubles
 
 
 def status(site: Site, *, modules: tuple[str, ...] = ()) -> Status:

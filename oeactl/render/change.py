@@ -12,12 +12,9 @@ from oeactl.render.diff import coloured, unified_diff
 
 if TYPE_CHECKING:
     from oeactl.core.host import Survey
+    from oeactl.core.outcomes import OnRecord, Patched, Reverted, Served
     from oeactl.core.plan import Planned
     from oeactl.core.proof import Verdict
-    from oeactl.edges.local_record import Patched as OnRecord
-    from oeactl.flows.patch import Patched
-    from oeactl.flows.revert import Reverted
-    from oeactl.flows.serve import Served
 
 
 def parameters(values: dict[str, Any]) -> str:

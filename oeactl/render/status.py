@@ -12,7 +12,7 @@ from oeactl.render.change import parameters
 
 if TYPE_CHECKING:
     from oeactl.core.host import Lease, ServerState
-    from oeactl.flows.status import Status
+    from oeactl.core.outcomes import Status
 
 _GOOD = {"pristine": "green", "patched": "cyan"}
 

@@ -9,11 +9,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from oeactl.edges.local_record import LocalRecord, Patched, local_record
+from oeactl.core.outcomes import OnRecord
+from oeactl.edges.local_record import LocalRecord, local_record
 
 
-def patch(host: str = "a", recipe: str = "oea", digest: str = "d", project: str = "/p") -> Patched:
-    return Patched(
+def patch(host: str = "a", recipe: str = "oea", digest: str = "d", project: str = "/p") -> OnRecord:
+    return OnRecord(
         host=host,
         address="10.0.0.1",
         project=project,

@@ -1,0 +1,87 @@
+"""How the commands that change or look at a host end: values that flows return and render shows.
+
+Owns: their fields. Refuses: their wording (render) and their making (flows).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from oeactl.core.host import Layer, ServerState, Survey, Value
+from oeactl.core.plan import AlreadyApplied, Planned
+from oeactl.core.proof import Verdict
+
+
+class Patched(Value, frozen=True, kw_only=True):
+    """How ``patch`` ended. live: what the server does now. operation: empty where nothing was written."""
+
+    status: Literal["dry-run", "already applied", "patched"]
+    plan: Planned | AlreadyApplied
+    live: Literal["restarted", "started", "old code", "no server", "unchanged"]
+    verdicts: tuple[Verdict, ...] = ()
+    notes: tuple[str, ...] = ()
+    operation: str = ""
+
+
+class Reverted(Value, frozen=True, kw_only=True):
+    """How ``revert`` ended. left: recipes that stay on the host; verdicts: of those, after the restart."""
+
+    status: Literal["reverted", "nothing to revert", "gone by upgrade"]
+    recipes: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    left: tuple[Layer, ...] = ()
+    live: Literal["restarted", "down", "old code", "no server", "unchanged"] = "unchanged"
+    verdicts: tuple[Verdict, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class Served(Value, frozen=True, kw_only=True):
+    """How start, stop or restart ended. seconds: until the first completion, None if nothing was started."""
+
+    status: Literal["started", "restarted", "running already", "stopped", "was not running"]
+    pid: int | None = None
+    seconds: float | None = None
+    verdicts: tuple[Verdict, ...] = ()
+
+
+class FileStatus(Value, frozen=True, kw_only=True):
+    """One file of the journal or of a recipe: pristine, patched, foreign or missing."""
+
+    path: str
+    module: str
+    state: str
+    sha256: str
+
+
+class Trouble(Value, frozen=True, kw_only=True):
+    """A disagreement, and what to do about it."""
+
+    what: str
+    remedy: str
+
+
+class Status(Value, frozen=True, kw_only=True):
+    """The host at a glance. agrees: disk, journal and live tell one story (exit 0, else 7)."""
+
+    host: str
+    survey: Survey
+    files: tuple[FileStatus, ...]
+    server: ServerState | None
+    verdicts: tuple[Verdict, ...]
+    troubles: tuple[Trouble, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def agrees(self) -> bool:
+        return not self.troubles
+
+
+class OnRecord(Value, frozen=True, kw_only=True):
+    """A recipe put on a host from here. address: None on ``@local``. project: the folder of hosts.yaml."""
+
+    host: str
+    address: str | None
+    project: str
+    recipe: str
+    digest: str
+    at: str
