@@ -109,7 +109,7 @@ def _level(course: Course, trial: Trial, index: int, point: Point) -> _Seen:
         f"{point.input_len} tokens in, {point.output_len} out"
     )
     started = site.clock.now()
-    before = course.server.state()
+    before = course.server.state(health=False)
     measured, warm_up = _burst(course, point)
     evidence, proofs = _look_again(course, point, before, measured, warm_up)
     gates = judge(evidence)
@@ -190,7 +190,7 @@ def _look_again(
     """See what is there after the level: a token, the files, the server, the proofs."""
     (reply,) = course.engine.complete(prompts=[_TOKEN_PROMPT], output_len=1, concurrency=1)
     survey = look(course.site, course.modules, data=False)
-    after, proofs = course.server.state(), course.server.proofs()
+    after, proofs = course.server.state(health=False), course.server.proofs()
     evidence = Evidence(
         point=point,
         before=before,

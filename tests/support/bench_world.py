@@ -147,6 +147,9 @@ class FakeFiles:
     def write(self, transaction: Transaction) -> Written:
         raise AssertionError("bench never patches")
 
+    def recover(self, *, root: str, state_dir: str | None) -> Journal:
+        raise AssertionError("bench mends nothing")
+
     def lease(
         self, *, root: str, state_dir: str | None, operation: str, what: str, holder: Holder, lease_s: float
     ) -> None:
@@ -169,7 +172,7 @@ class FakeServer:
     def __init__(self, world: World) -> None:
         self._world = world
 
-    def state(self) -> ServerState:
+    def state(self, *, health: bool = True) -> ServerState:
         return self._world.state
 
     def proofs(self) -> tuple[ProofFile, ...]:
