@@ -16,18 +16,18 @@ from pathlib import Path
 from oeactl.errors import ConnectionLost, Refused
 from oeactl.ports import Completed, Remote
 
-GRACE_S = 5.0
 
-
-def open_local(name: str = "@local") -> Remote:
-    return LocalRemote(name)
+def open_local(name: str = "@local", *, grace_s: float = 5.0) -> Remote:
+    """This machine. grace_s: between the polite end of a command and the other one."""
+    return LocalRemote(name, grace_s)
 
 
 class LocalRemote:
     """Commands start in the home folder, in their own session: Ctrl-C here reaches them only through us."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, grace_s: float) -> None:
         self.name = name
+        self._grace_s = grace_s
 
     def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 60.0) -> Completed:
         try:
@@ -41,7 +41,7 @@ class LocalRemote:
                 f"{argv[0]} did not end within {timeout_s:g} s and was stopped", where=self.name
             ) from None
         finally:
-            _end(process)
+            _end(process, self._grace_s)
         code = process.returncode
         return Completed(returncode=code if code >= 0 else None, stdout=stdout, stderr=stderr)
 
@@ -58,8 +58,8 @@ class LocalRemote:
         try:
             yield iter(process.stdout)
         finally:
-            _end(process)
-            feeder.join(GRACE_S)
+            _end(process, self._grace_s)
+            feeder.join(self._grace_s)
 
     @contextmanager
     def forward(self, port: int) -> Iterator[int]:
@@ -95,7 +95,7 @@ def _feed(process: subprocess.Popen[bytes], data: bytes) -> None:
         process.stdin.close()
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end(process: subprocess.Popen[bytes], grace_s: float) -> None:
     """End the command's process group, politely first; a group that is gone is fine."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         if process.poll() is not None:
@@ -103,7 +103,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, number)
         with suppress(subprocess.TimeoutExpired):
-            process.wait(GRACE_S)
+            process.wait(grace_s)
     for pipe in (process.stdout, process.stderr):
         if pipe is not None:
             pipe.close()

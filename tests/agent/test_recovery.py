@@ -11,16 +11,13 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from oeactl.core.host import Transaction
-from oeactl.edges.agent_link import AgentLink, modules
 from oeactl.edges.files import _fields
-from oeactl.edges.local import open_local
 from oeactl.errors import ConnectionLost, OeactlError, Refused
 from tests.support.engine_tree import ATTENTION, ORIGINAL, PATCHED, ROUTER, Tree, make_tree
 from tests.support.zygote import ZygoteRemote
@@ -55,19 +52,12 @@ class Ground:
         return [step["name"] for step in self.steps(kind)].index(name)
 
 
-@pytest.fixture(scope="module")
-def remote() -> Iterator[ZygoteRemote]:
-    remote = ZygoteRemote(dict(modules()[1]))
-    yield remote
-    remote.close()
-
-
 @pytest.fixture
-def ground(tmp_path: Path, remote: ZygoteRemote) -> Iterator[Ground]:
+def ground(tmp_path: Path, zygote: ZygoteRemote) -> Iterator[Ground]:
     """In memory where that can be had: hundreds of fsyncs to a real disk take minutes."""
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else tmp_path) as folder:
-        yield Ground(Path(folder), remote)
+        yield Ground(Path(folder), zygote)
 
 
 def meet(tree: Tree, transaction: Transaction, **fault: Any) -> OeactlError | None:
@@ -76,11 +66,6 @@ def meet(tree: Tree, transaction: Transaction, **fault: Any) -> OeactlError | No
     except OeactlError as error:
         return error
     return None
-
-
-def beside(tree: Tree) -> Tree:
-    """The same tree through an agent of its own, which can be asked at the same time."""
-    return replace(tree, link=AgentLink(open_local(), python=sys.executable))
 
 
 def recover(tree: Tree) -> None:
@@ -262,7 +247,7 @@ def test_while_one_writes_the_other_waits_and_then_sees_the_lease(ground: Ground
             "revert", operation="other", holder={"user": "bob", "host": "desk", "pid": 2}
         )
         threading.Timer(0.5, gate.unlink).start()
-        outcomes.append(meet(beside(tree), other))
+        outcomes.append(meet(tree.beside(), other))
 
     thread = threading.Thread(target=second)
     thread.start()
@@ -285,7 +270,7 @@ def test_a_frozen_agent_holds_the_lock_and_says_who_it_is(ground: Ground, tmp_pa
         time.sleep(0.01)
     error = None
     try:
-        beside(tree).link.ask("recover", root=tree.root, state_dir=str(tree.state), lock_wait_s=0.2)
+        tree.beside().link.ask("recover", root=tree.root, state_dir=str(tree.state), lock_wait_s=0.2)
     except OeactlError as caught:
         error = caught
     gate.unlink()

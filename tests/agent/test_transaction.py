@@ -18,7 +18,14 @@ import pytest
 
 from oeactl.core.host import FileWrite, Holder
 from oeactl.errors import Locked, Refused, UsageError
-from tests.support.engine_tree import ATTENTION, ORIGINAL, PATCHED, ROUTER, Tree, sha256
+from tests.support.engine_tree import ATTENTION, ORIGINAL, PATCHED, ROUTER, Tree, make_tree, sha256
+from tests.support.zygote import ZygoteRemote
+
+
+@pytest.fixture
+def tree(tmp_path: Path, zygote: ZygoteRemote) -> Tree:
+    return make_tree(tmp_path, sys.executable, zygote)
+
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
@@ -499,7 +506,7 @@ def test_two_at_once_do_not_mix(tree: Tree) -> None:
             holder=Holder(user=f"u{number}", host="h", pid=number),
         )
         try:
-            tree.files.write(transaction)
+            tree.beside().files.write(transaction)
             outcomes.append("won")
         except (Locked, Refused):
             outcomes.append("lost")

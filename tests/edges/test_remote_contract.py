@@ -29,7 +29,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sshd.Sshd]:
 @pytest.fixture(params=["local", pytest.param("ssh", marks=pytest.mark.sshd)])
 def remote(request: pytest.FixtureRequest) -> Iterator[Remote]:
     if request.param == "local":
-        remote = open_local()
+        remote = open_local(grace_s=0.5)
     else:
         server = request.getfixturevalue("server")
         remote = open_ssh(name="lab", address=server.address, port=server.port, ssh_config=server.ssh_config)

@@ -106,6 +106,10 @@ class Tree:
         }
         return Probe(**{**fields, **changes})
 
+    def beside(self) -> Tree:
+        """The same tree through an agent of its own, which can be asked at the same time."""
+        return replace(self, link=AgentLink(open_local(), python=self.python))
+
     def contents(self) -> dict[str, bytes]:
         return {module: self.path(module).read_bytes() for module in PATCHED}
 
