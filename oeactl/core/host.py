@@ -125,7 +125,7 @@ class FileState(Value, frozen=True, kw_only=True):
 
 
 class EngineFacts(Value, frozen=True, kw_only=True):
-    """The engine's copy that the server's interpreter would import."""
+    """The engine's copy that the server's interpreter would import. root: the package's own real folder."""
 
     package: str
     root: str
