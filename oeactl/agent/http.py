@@ -8,15 +8,19 @@ from __future__ import annotations
 import http.client
 import json
 import ssl
+import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from .wire import from_text, operation, to_text
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .wire import Client, Request
+
+T = TypeVar("T")
 
 LARGEST = 256 << 20
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -117,5 +121,32 @@ def many(request: Request, client: Client) -> list[dict[str, Any]]:
         )
         return answer.wire()
 
-    with ThreadPoolExecutor(max_workers=max(1, int(request.get("concurrency", 1)))) as pool:
-        return list(pool.map(one, request["requests"]))
+    return side_by_side(one, request["requests"], int(request.get("concurrency", 1)))
+
+
+def side_by_side(function: Callable[[Any], T], items: list[Any], concurrency: int) -> list[T]:
+    """``function`` of each item, in order. No thread outlives this program: a client may go meanwhile."""
+    results: list[Any] = [None] * len(items)
+    failures: list[BaseException] = []
+    todo = iter(enumerate(items))
+    turn = threading.Lock()
+
+    def work() -> None:
+        while True:
+            with turn:
+                number, item = next(todo, (-1, None))
+            if number < 0:
+                return
+            try:
+                results[number] = function(item)
+            except Exception as error:  # noqa: BLE001  # carried over to the caller's thread
+                failures.append(error)
+
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(min(concurrency, len(items)))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+    return results

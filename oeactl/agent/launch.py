@@ -15,7 +15,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from . import port, process, record
-from .wire import AgentError, operation
+from .wire import AgentError, operation, uninterrupted
 
 if TYPE_CHECKING:
     from .record import Record
@@ -36,28 +36,39 @@ def start(request: Request, client: Client) -> dict[str, object]:
     environment[record.MARK] = mark
     handle = _open_log(launch["log"])
     try:
-        begin = os.fstat(handle).st_size
-        pid = _detach([python, *launch["argv"]], launch["cwd"], environment, handle)
+        begun = _record(launch, mark, os.fstat(handle).st_size)
+        with uninterrupted():
+            # Written before it runs: should this program be killed in between, the mark finds the server.
+            record.write(folder, begun)
+            try:
+                pid = _detach([python, *launch["argv"]], launch["cwd"], environment, handle)
+            except AgentError:
+                record.forget(folder)
+                raise
+            leader = process.stat(pid)
+            if leader is None:
+                raise AgentError("refused", "the server ended at once", launch["log"], "oeactl logs")
+            key = [leader.pid, leader.ticks]
+            record.write(folder, begun._replace(pid=leader.pid, ticks=leader.ticks, family=[key]))
     finally:
         os.close(handle)
-    leader = process.stat(pid)
-    if leader is None:
-        raise AgentError("refused", "the server ended at once", launch["log"], f"see {launch['log']}")
-    begun = record.Record(
-        pid=pid,
-        ticks=leader.ticks,
+    return process.describe(leader)
+
+
+def _record(launch: dict[str, Any], mark: str, log_begin: int) -> Record:
+    return record.Record(
+        pid=0,
+        ticks=process.now_ticks(),
         boot_id=process.boot_id(),
         url=launch["url"],
         log=launch["log"],
-        log_begin=begin,
+        log_begin=log_begin,
         started_at=time.time(),
         launch_sha256=record.launch_sha256(launch),
         env_names=sorted(launch["env"]),
         mark=mark,
-        family=[[pid, leader.ticks]],
+        family=[],
     )
-    record.write(folder, begun)
-    return process.describe(leader)
 
 
 def refuse_second(last: Record | None) -> None:

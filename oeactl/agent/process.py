@@ -162,6 +162,26 @@ def duration(seconds: float) -> str:
     return f"{seconds / 3600:.0f} h" if seconds < 172800 else f"{seconds / 86400:.0f} days"
 
 
+def keeper(pid: int) -> str:
+    """The systemd unit or container that this process lives in ("" for neither): it may start it again."""
+    try:
+        with open(f"/proc/{pid}/cgroup") as file:
+            return keeper_of(file.read())
+    except OSError:
+        return ""
+
+
+def keeper_of(cgroup: str) -> str:
+    """``keeper`` from the text of /proc/<pid>/cgroup."""
+    if "/kubepods" in cgroup:
+        return "a Kubernetes pod"
+    container = re.search(r"(?:docker|libpod|cri-containerd)[-/]([0-9a-f]{12})", cgroup)
+    if container:
+        return f"the container {container[1]}"
+    unit = re.search(r"/system\.slice/(?!sshd?\.)([\w@.\\-]+\.service)", cgroup)
+    return f"the systemd unit {unit[1]}" if unit else ""
+
+
 def environment_of(pid: int) -> bytes:
     """What the process was started with, b"" where we may not look or a new title has overwritten it."""
     try:

@@ -179,7 +179,8 @@ class Watch:
         if not settled and time.monotonic() < self._looked_at + 1.0:
             return None
         self._looked_at = time.monotonic()
-        members = {one.pid for one in self.family.look()}
+        listening = bool(port.inodes(self.port))
+        members = {one.pid for one in self.family.look()} if listening else set()
         holders = port.listeners(self.port, members)
         if holders is None:
             return f"nobody on this host listens on port {self.port}" if settled else None

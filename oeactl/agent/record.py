@@ -28,7 +28,7 @@ PROOF_DIR = "OEACTL_PROOF_DIR"
 class Record(NamedTuple):
     """One start. log_begin: where its lines begin in the log. family: everything seen of it so far.
 
-    pid 0: a start command ran at ``ticks``, and its server has not been seen listening yet.
+    pid 0: something was begun at ``ticks`` and is known by its mark alone so far.
     """
 
     pid: int

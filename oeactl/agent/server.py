@@ -25,7 +25,7 @@ def state(request: Request, client: Client) -> dict[str, Any]:
     """What runs now, whoever started it; with ``health`` also one /health (it generates a token)."""
     last = record.read(record.state_dir(request))
     family = last.members() if last else process.Family(None)
-    members = family.look()
+    members = family.look(marks=bool(last and not last.pid))
     leader = next((one for one in members if last and one.key == last.key), None)
     holders = port.listeners(port.port_of(request["url"]), [one.pid for one in members])
     listener = process.stat(holders[0]) if holders else None
@@ -38,7 +38,7 @@ def state(request: Request, client: Client) -> dict[str, Any]:
         "listener": process.describe(listener) if listener else None,
         "workers": [one for one in workers if one["role"]],
         "started_at": time.time() - process.age_s(eldest.ticks) if eldest else None,
-        "foreign": bool(listener and listener.key not in {one.key for one in family.look()}),
+        "foreign": bool(listener and listener.key not in family.known),
         "log_end": log.end_of(request["log"]) if request.get("log") else 0,
     }
     if request.get("health"):

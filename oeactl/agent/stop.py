@@ -164,11 +164,14 @@ def _stranger(number: int, members: list[Stat]) -> Stat | None:
 
 
 def _not_ours(number: int, one: Stat) -> AgentError:
+    keeper = process.keeper(one.pid)
     return AgentError(
         "refused",
         f"the server on port {number} was not started by oeactl: {process.named(one.pid)}",
         f"pid {one.pid}",
-        "end it the way it was started, or confirm that oeactl may end it",
+        f"it runs in {keeper}: end it there"
+        if keeper
+        else "end it the way it was started, or confirm its end",
     )
 
 

@@ -90,6 +90,22 @@ def test_workers_are_known_by_the_title_that_the_engine_gives_them(title: str, r
     assert process.role(title) == role
 
 
+@pytest.mark.parametrize(
+    ("cgroup", "keeper"),
+    [
+        ("0::/system.slice/glm5.service\n", "the systemd unit glm5.service"),
+        ("0::/system.slice/sshd.service\n", ""),
+        ("0::/user.slice/user-0.slice/session-3.scope\n", ""),
+        ("0::/system.slice/docker-0123456789abcdef0123.scope\n", "the container 0123456789ab"),
+        ("4:memory:/docker/0123456789abcdef0123\n", "the container 0123456789ab"),
+        ("0::/kubepods/burstable/pod1234/0123456789ab\n", "a Kubernetes pod"),
+        ("0::/\n", ""),
+    ],
+)
+def test_who_may_start_it_again_is_read_from_its_cgroup(cgroup: str, keeper: str) -> None:
+    assert process.keeper_of(cgroup) == keeper
+
+
 def test_a_title_shows_no_secret(spawn: Spawn) -> None:
     argv = [
         "-c",

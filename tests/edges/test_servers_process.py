@@ -63,6 +63,7 @@ def test_it_starts_detached_and_answers_then_ends_with_nothing_left(standin: Sta
     assert not listening(standin)
     assert not standin.state_dir.exists()
     assert standin.server().state().recorded is None
+    ready(standin)  # closed connections do not keep the port
 
 
 def test_nothing_secret_is_kept_or_shown(standin: Standin) -> None:
@@ -119,12 +120,6 @@ def stranger(standin: Standin, *args: str) -> Iterator[int]:
         process.wait()
 
 
-def test_a_closed_connection_does_not_keep_the_port(standin: Standin) -> None:
-    ready(standin)
-    standin.server().stop(Told())
-    ready(standin)
-
-
 @pytest.mark.parametrize(
     ("changes", "message", "hint"),
     [
@@ -141,6 +136,7 @@ def test_what_is_not_there_is_said_at_once(
         standin.server().start(standin.launch(**changes))
     assert hint in (caught.value.hint or "")
     assert standin.pids() == []
+    assert not (standin.state_dir / "server.json").exists()
 
 
 @pytest.mark.parametrize(
@@ -311,3 +307,43 @@ def test_the_log_is_followed_through_truncation(standin: Standin) -> None:
 
 def test_a_log_that_is_not_there_has_no_lines(standin: Standin) -> None:
     assert standin.server().log_lines(5) == ()
+
+
+def nvidia_smi(folder: Path, monkeypatch: pytest.MonkeyPatch, *pids: int) -> None:
+    """A stand-in that lists those of ``pids`` that live, as the driver does."""
+    program = folder / "bin" / "nvidia-smi"
+    program.parent.mkdir()
+    pid_list = " ".join(map(str, pids))
+    lines = f'for pid in {pid_list}; do [ -d /proc/$pid ] && echo "$pid, 1024, python"; done; true'
+    program.write_text(
+        f'#!/bin/sh\n[ "$1" = --query-compute-apps=pid,used_memory,process_name ] || exit 9\n{lines}\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+
+
+def test_foreign_gpu_processes_are_named_and_left_alone(
+    standin: Standin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = ready(standin)
+    bystander = subprocess.Popen(["sleep", "60"])
+    try:
+        nvidia_smi(standin.folder, monkeypatch, begun.process.pid, bystander.pid)
+        told = Told()
+        standin.server().stop(told)
+        assert len(told.warnings) == 1
+        assert f"another process holds GPU memory: pid {bystander.pid} (sleep 60)" in told.warnings[0]
+        assert bystander.poll() is None
+    finally:
+        bystander.kill()
+        bystander.wait()
+
+
+def test_an_agent_killed_while_it_starts_a_server_leaves_none_unfound(standin: Standin) -> None:
+    ready(standin)
+    record = standin.state_dir / "server.json"
+    record.write_text(json.dumps({**json.loads(record.read_text()), "pid": 0, "family": []}))
+    state = standin.server().state(health=False)
+    assert not state.foreign and state.listener is not None
+    standin.server().stop(Told())
+    assert standin.pids() == []

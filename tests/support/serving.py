@@ -25,7 +25,8 @@ def free_port() -> int:
 
 
 def agent() -> AgentLink:
-    return AgentLink(open_local(), python=sys.executable)
+    """An agent on this machine. OEACTL_TEST_PYTHON: another interpreter for it (3.8 is the oldest)."""
+    return AgentLink(open_local(), python=os.environ.get("OEACTL_TEST_PYTHON", sys.executable))
 
 
 @dataclass
