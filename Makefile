@@ -26,7 +26,9 @@ lint: $(READY)
 fetch: $(READY)
 	$(RUN) -m tests.support.fetch
 
-compat: fetch
+compat: $(READY)
+	$(RUN) -m tests.support.fetch --every-release
+	$(OFFLINE) $(RUN) -m tests.support.compat
 	$(OFFLINE) $(RUN) -m pytest -m compat
 
 e2e: fetch

@@ -23,6 +23,7 @@ from oeactl.errors import UsageError
 
 Plain = bool | int | float | str
 FILE = "recipe.yaml"
+EVIDENCE = "tested.json"
 RESERVED = frozenset({"recipe", "revision", "digest", "matched"})
 _ID = re.compile(r"[a-z][a-z0-9_-]*")
 _NAME = re.compile(r"[a-z_][a-z0-9_]*")
@@ -72,7 +73,11 @@ class Rule(Value, frozen=True, kw_only=True):
 
 
 class Tested(Value, frozen=True, kw_only=True):
-    """A release whose file was seen to work. sha256: of the pristine file."""
+    """A release whose file was seen to work. sha256: of the pristine file.
+
+    They stand in recipe.yaml or, written by a program, in tested.json:
+    ``{module: {sha256: [version, ...]}}``.
+    """
 
     version: str
     sha256: str
@@ -201,7 +206,7 @@ def load_recipe(files: Mapping[str, bytes], where: str = "") -> Recipe:
     if FILE not in files:
         raise UsageError(f"a recipe's folder holds a {FILE}", where=where or None)
     root = parse(files[FILE], f"{prefix}{FILE}")
-    document = build(root, RecipeDocument)
+    document = _with_evidence(build(root, RecipeDocument), files.get(EVIDENCE, b"{}"), f"{prefix}{EVIDENCE}")
     _check_header(root, document)
     _check_rules(root, document)
     steps = tuple(
@@ -221,6 +226,24 @@ def _key(files: Mapping[str, bytes]) -> str:
     for path in sorted(files):
         digest.update(f"{len(path)} {path} {len(files[path])} ".encode() + files[path])
     return digest.hexdigest()
+
+
+def _with_evidence(document: RecipeDocument, text: bytes, where: str) -> RecipeDocument:
+    """The document with the tested files of tested.json behind its own."""
+    try:
+        seen = msgspec.json.decode(text, type=dict[str, dict[str, tuple[str, ...]]])
+    except msgspec.DecodeError as error:
+        raise UsageError(f"not what a test wrote: {error}", where=where) from error
+    modules = {file.module for file in document.files}
+    for module in seen:
+        if module not in modules:
+            raise UsageError(f"{module} is no module of the recipe", where=where)
+    files = []
+    for file in document.files:
+        rows = seen.get(file.module, {})
+        more = (Tested(version=version, sha256=sha256) for sha256 in rows for version in rows[sha256])
+        files.append(msgspec.structs.replace(file, tested=(*file.tested, *more)))
+    return msgspec.structs.replace(document, files=tuple(files))
 
 
 def _check_header(root: Node, document: RecipeDocument) -> None:

@@ -1,5 +1,7 @@
 """Fetch all that the tests need from elsewhere, so that they can run without a network: ``make fetch``.
 
+    python -m tests.support.fetch [--every-release]    # for make compat: two files of every release as well
+
 Owns: the list of it. Refuses: to fetch anything that is there already. A machine that cannot have the engine
 (not Linux x86-64, no CPython 3.11) is told so, and the tests that need it skip.
 """
@@ -16,8 +18,10 @@ ENGINE = Path(__file__).parents[2] / "demo" / "engine" / "install.py"
 
 
 def main() -> None:
-    for version in wheels.RELEASES:
-        print(f"sglang {version}: {wheels.wheel(version)}", flush=True)
+    every = "--every-release" in sys.argv[1:]
+    for version in wheels.EVERY_RELEASE if every else wheels.RELEASES:
+        kept = wheels.wheel(version) if version in wheels.RELEASES else wheels.keep_files(version)
+        print(f"sglang {version}: {kept}", flush=True)
     if subprocess.run([sys.executable, str(ENGINE)], check=False).returncode:
         print("no engine here: tests marked 'engine' skip", file=sys.stderr)
 
