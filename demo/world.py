@@ -56,6 +56,7 @@ def server_argv(engine: Installed, port: int, *more: str) -> list[str]:
         *("--device", "cpu", "--attention-backend", "torch_native", "--sampling-backend", "pytorch"),
         *("--host", "127.0.0.1", "--port", str(port), "--context-length", "4096"),
         *("--max-total-tokens", "65536", "--max-running-requests", "64", "--disable-radix-cache"),
+        *("--mem-fraction-static", "0.5"),  # else it is drawn anew from the free memory at each start
         *("--enable-return-routed-experts", "--enable-metrics", *more),
     ]
 

@@ -83,7 +83,7 @@ class Files(Protocol):
     def write(self, transaction: Transaction) -> Written: ...
 
     def recover(self, *, root: str, state_dir: str | None) -> Journal:
-        """Undo a patch, finish a revert, that was cut short (``journal.pending``); ``recovered`` says which."""
+        """Undo a patch, or finish a revert, that was cut short (``journal.pending``); ``recovered`` tells."""
         ...
 
     def lease(

@@ -24,7 +24,7 @@ from oeactl.errors import Interrupted, OeactlError, RolledBack
 from oeactl.flows.lifecycle import ask, bring_up, describe, is_running, server_of, take_down
 from oeactl.flows.prove import prove
 from oeactl.flows.rollback import put_back
-from oeactl.flows.site import Site, look, model_facts
+from oeactl.flows.site import Site, look, look_settled, model_facts
 from oeactl.ports import Failed
 
 LEASE_S = 3600.0
@@ -80,7 +80,7 @@ def patch(
     """
     bind(recipe, sets, {})  # what is wrong with the words alone is said before anyone is contacted
     site.progress.step(f"looking at {site.host.name}")
-    survey = look(site, recipe.modules)
+    survey = look(site, recipe.modules) if dry_run else look_settled(site, recipe.modules)
     bound = bind(recipe, sets, model_facts(survey.model))
     plan = _plan(site, bound, survey, operation=operation, applied_at=applied_at)
     if isinstance(plan, AlreadyApplied):

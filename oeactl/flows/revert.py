@@ -18,7 +18,7 @@ from oeactl.core.revert import GoneByUpgrade, NothingToRevert, Reverting, plan_r
 from oeactl.errors import Degraded
 from oeactl.flows.lifecycle import ask, bring_up, describe, is_running, server_of, take_down
 from oeactl.flows.prove import prove
-from oeactl.flows.site import Site, look
+from oeactl.flows.site import Site, look_settled
 from oeactl.ports import Failed
 
 LEASE_S = 3600.0
@@ -30,7 +30,7 @@ def revert(site: Site, *, recipe: str | None, operation: str, restart: bool, for
     Raises Refused on a foreign edit, Locked, Degraded when the server does not come up on the original bytes.
     """
     site.progress.step(f"looking at {site.host.name}")
-    survey = look(site, ())
+    survey = look_settled(site, ())
     plan = plan_revert(survey, recipe=recipe, force=force)
     if isinstance(plan, Refusal):
         raise plan.error()

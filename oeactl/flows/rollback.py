@@ -12,7 +12,7 @@ from oeactl.core.plan import Planned
 from oeactl.errors import Degraded, OeactlError
 from oeactl.flows.lifecycle import bring_up, is_running, server_of, take_down
 from oeactl.flows.prove import exercise
-from oeactl.flows.site import Site, look
+from oeactl.flows.site import Site, look_settled
 from oeactl.ports import Failed
 
 
@@ -23,7 +23,7 @@ def put_back(site: Site, before: Survey, plan: Planned, was: ServerState | None,
     """
     site.progress.step("putting everything back")
     try:
-        now = look(site, tuple(file.module for file in plan.files), data=False)
+        now = look_settled(site, tuple(file.module for file in plan.files))
         untouched = _files_stand(now, before, plan)
         if not untouched:
             site.files.write(_inverse(site, before, plan, operation))
@@ -44,7 +44,7 @@ def _files_stand(now: Survey, before: Survey, plan: Planned) -> bool:
 
 def _inverse(site: Site, before: Survey, plan: Planned, operation: str) -> Transaction:
     return Transaction(
-        operation=f"{operation}-back",
+        operation=operation,
         kind="rollback",
         root=before.engine.root,
         state_dir=site.host.state_dir,

@@ -31,6 +31,19 @@ def look(site: Site, modules: tuple[str, ...], *, data: bool = True) -> Survey:
     return site.files.survey(survey_request(site.host, modules, data=data))
 
 
+def look_settled(site: Site, modules: tuple[str, ...]) -> Survey:
+    """Look, after finishing or undoing what an interrupted command left half done on the host."""
+    survey = look(site, modules)
+    if survey.journal.pending is None:
+        return survey
+    journal = site.files.recover(root=survey.engine.root, state_dir=site.host.state_dir)
+    if journal.recovered:
+        site.progress.note(
+            f"a command of {survey.journal.pending.started_at} was cut short: {journal.recovered}"
+        )
+    return look(site, modules)
+
+
 def survey_request(host: Host, modules: tuple[str, ...], *, data: bool) -> SurveyRequest:
     """What to look at on ``host``: the engine as its server's interpreter and environment find it."""
     server = host.server

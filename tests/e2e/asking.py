@@ -1,0 +1,108 @@
+"""What the end-to-end tests ask a live SGLang: greedy text, routed experts, log-probabilities, under load.
+
+Owns: requests by the native API over loopback. Refuses: to judge.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+import threading
+import urllib.request
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+Prompt = Sequence[int]
+
+
+def prompts(count: int, length: int, seed: int) -> list[list[int]]:
+    """Token ids within the small vocabulary, all different."""
+    return [[10 + (seed + 131 * i + 17 * j * j + 3 * j) % 480 for j in range(length)] for i in range(count)]
+
+
+def generate(url: str, body: dict[str, Any]) -> Any:
+    request = urllib.request.Request(
+        f"{url}/generate", json.dumps(body).encode(), {"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(request, timeout=120) as answer:
+        return json.load(answer)
+
+
+def sampling(length: int) -> dict[str, Any]:
+    return {"temperature": 0, "max_new_tokens": length, "ignore_eos": True}
+
+
+def batch(url: str, asked: Sequence[Prompt], length: int, **more: Any) -> list[dict[str, Any]]:
+    """One request of many prompts, which the engine then decodes as one batch."""
+    body = {"input_ids": [list(p) for p in asked], "sampling_params": sampling(length), **more}
+    answer: list[dict[str, Any]] = generate(url, body)
+    return answer
+
+
+def texts(url: str, asked: Sequence[Prompt], length: int) -> list[str]:
+    return [one["text"] for one in batch(url, asked, length)]
+
+
+def distinct_experts(url: str, asked: Sequence[Prompt], length: int, *, layers: int, top_k: int) -> float:
+    """Distinct experts a decode step, averaged over steps and MoE layers (a dense layer shows none)."""
+    routes = [
+        _routes(one["meta_info"]["routed_experts"], layers, top_k)
+        for one in batch(url, asked, length, return_routed_experts=True)
+    ]
+    counts = []
+    for step in range(length - 1):
+        for layer in range(layers):
+            chosen = {expert for route in routes for expert in route[step - length + 1][layer]}
+            if chosen != {0}:
+                counts.append(len(chosen))
+    return sum(counts) / len(counts)
+
+
+def _routes(text: str, layers: int, top_k: int) -> list[list[tuple[int, ...]]]:
+    """base64 int32 [tokens, layers, top_k] -> one list of layers a token."""
+    data = base64.b64decode(text)
+    flat = struct.unpack(f"<{len(data) // 4}i", data)
+    rows = [flat[at : at + top_k] for at in range(0, len(flat), top_k)]
+    return [rows[at : at + layers] for at in range(0, len(rows), layers)]
+
+
+def logprobs(url: str, asked: Sequence[Prompt], *, concurrency: int) -> list[Any]:
+    """For each prompt, its own log-probabilities and that of the first token generated."""
+
+    def one(prompt: Prompt) -> Any:
+        answer = generate(
+            url,
+            {
+                "input_ids": list(prompt),
+                "sampling_params": sampling(4),
+                "return_logprob": True,
+                "logprob_start_len": 0,
+            },
+        )
+        told = answer["meta_info"]
+        return told["input_token_logprobs"], told["output_token_logprobs"][0]
+
+    with ThreadPoolExecutor(concurrency) as pool:
+        return list(pool.map(one, asked))
+
+
+@contextmanager
+def decode_load(url: str, *, streams: int) -> Iterator[None]:
+    """Keep ``streams`` long generations running all the while."""
+    over = threading.Event()
+
+    def stream(at: int) -> None:
+        while not over.is_set():
+            generate(url, {"input_ids": prompts(1, 9, 7 * at)[0], "sampling_params": sampling(48)})
+
+    with ThreadPoolExecutor(streams) as pool:
+        running = [pool.submit(stream, at) for at in range(streams)]
+        try:
+            yield
+        finally:
+            over.set()
+        for one in running:
+            one.result()
