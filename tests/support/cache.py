@@ -11,7 +11,7 @@ from pathlib import Path
 
 def cache_dir() -> Path:
     """``$OEACTL_CACHE``, else ``oeactl`` in the user's cache folder."""
-    if "OEACTL_CACHE" in os.environ:
+    if os.environ.get("OEACTL_CACHE"):
         return Path(os.environ["OEACTL_CACHE"]).resolve()
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "oeactl"
 

@@ -135,12 +135,22 @@ class _Oea:
             place = pathlib.Path(place).expanduser()
             place.mkdir(parents=True, exist_ok=True)
             stat = pathlib.Path("/proc/self/stat").read_text()
-            proof = dict(kind=kind, recipe=OEACTL.recipe, digest=OEACTL.digest, file=str(file))
-            proof["parameters"] = dict(
-                k0=OEACTL.k0, min_tokens=OEACTL.min_tokens, max_tokens=OEACTL.max_tokens
-            )
-            proof |= dict(pid=os.getpid(), start_ticks=int(stat.rpartition(")")[2].split()[19]))
-            proof |= dict(mode=mode, layer=layer, rows=rows)
+            proof = {
+                "kind": kind,
+                "recipe": OEACTL.recipe,
+                "digest": OEACTL.digest,
+                "parameters": {
+                    "k0": OEACTL.k0,
+                    "min_tokens": OEACTL.min_tokens,
+                    "max_tokens": OEACTL.max_tokens,
+                },
+                "file": str(file),
+                "pid": os.getpid(),
+                "start_ticks": int(stat.rpartition(")")[2].split()[19]),
+                "mode": mode,
+                "layer": layer,
+                "rows": rows,
+            }
             draft = place / f".{kind}-{os.getpid()}"
             draft.write_text(json.dumps(proof))
             draft.replace(place / f"{kind}-{os.getpid()}.json")

@@ -1,0 +1,87 @@
+"""OEA on the real select_experts and the real RadixAttention of real releases, on the CPU."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from oeactl.core.host import ProofFile
+from tests.support.engine import cpu_engine
+from tests.support.patched import overlay, planned
+from tests.support.wheels import RELEASES
+
+pytestmark = [pytest.mark.network, pytest.mark.engine]
+
+HERE = Path(__file__).parent
+VECTORS = json.loads((HERE / "data" / "vectors.json").read_text())["cases"]
+ROUTER = "sglang/srt/layers/moe/topk.py"
+CHECKS = (
+    *("vectors", "random", "ties", "no_k0_no_change", "short_menu", "shared_column", "recorder", "modes"),
+    *("gates", "attention", "compiles", "cost", "exports", "proof"),
+)
+
+
+DEFAULT = ("0.5.9", "0.5.20", "0.5.23")
+LONG = [one for one in RELEASES if one not in DEFAULT and not one.startswith("0.4")]
+"""The others that take a TopKConfig; 0.4 is another signature."""
+
+
+@pytest.fixture(
+    scope="module", params=[*DEFAULT, *(pytest.param(one, marks=pytest.mark.compat) for one in LONG)]
+)
+def answer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Every check on one release, run once in one process: importing SGLang costs seconds."""
+    version: str = request.param
+    folder = tmp_path_factory.mktemp(version)
+    tree = overlay(version, folder / "engine", planned(version, k0=2))
+    routers = {}
+    for k0 in (1, 2, 3, 4, 7, 8):
+        routers[k0] = folder / f"topk_{k0}.py"
+        routers[k0].write_bytes(planned(version, k0=k0, min_tokens=1)[ROUTER])
+    question = {
+        "routers": {k0: str(path) for k0, path in routers.items()},
+        "vectors": VECTORS,
+        "shared": 1 if version == "0.5.9" else 0,
+    }
+    (folder / "proof").mkdir()
+    env = {
+        **os.environ,
+        "PYTHONPATH": str(tree),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "SGLANG_USE_CPU_ENGINE": "1",
+        "HF_HUB_OFFLINE": "1",
+        "OEACTL_PROOF_DIR": str(folder / "proof"),
+    }
+    done = subprocess.run(
+        [cpu_engine().python, str(HERE / "routing_checks.py")],
+        input=json.dumps(question),
+        capture_output=True,
+        text=True,
+        env=env,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_oea_on_a_real_release(answer: dict[str, Any], check: str) -> None:
+    failures = answer["failures"][check]
+    assert not failures, "\n".join(failures)
+
+
+def test_no_check_is_left_out(answer: dict[str, Any]) -> None:
+    assert set(answer["failures"]) == set(CHECKS)
+
+
+def test_proof_is_what_the_client_reads(answer: dict[str, Any]) -> None:
+    proof = msgspec.convert(answer["proof"], ProofFile)
+    assert (proof.kind, proof.recipe, proof.parameters["k0"]) == ("eager", "oea", 2)
+    assert len(proof.digest) == 64
