@@ -59,7 +59,7 @@ def answer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         "OEACTL_PROOF_DIR": str(folder / "proof"),
     }
     done = subprocess.run(
-        [cpu_engine().python, str(HERE / "routing_checks.py")],
+        [cpu_engine().python, HERE / "routing_checks.py"],
         input=json.dumps(question),
         capture_output=True,
         text=True,
