@@ -84,6 +84,12 @@ AnyRecipeOption = Annotated[
 RecipeArgument = Annotated[
     str | None, typer.Argument(metavar="ID", help="One recipe.", autocompletion=_recipes_like)
 ]
+NamedRecipeArgument = Annotated[
+    str, typer.Argument(metavar="ID", help="Which recipe.", autocompletion=_recipes_like)
+]
+SetOption = Annotated[
+    list[str], typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the recipe; may be repeated.")
+]
 HostArgument = Annotated[
     str | None, typer.Argument(metavar="NAME", help="One host.", autocompletion=_hosts_like)
 ]
@@ -208,6 +214,19 @@ class Call:
         """End what is on the screen."""
         if "progress" in self.__dict__:
             self.progress.close()
+
+
+def values_of(sets: list[str]) -> dict[str, str]:
+    """``NAME=VALUE`` words as a mapping. Raises UsageError."""
+    values: dict[str, str] = {}
+    for text in sets:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise UsageError(f"'{text}' is not NAME=VALUE", hint="--set k0=4")
+        if name.strip() in values:
+            raise UsageError(f"{name.strip()} is set twice", hint="name each parameter once")
+        values[name.strip()] = value.strip()
+    return values
 
 
 def command(*examples: str, name: str | None = None) -> Callable[[F], F]:

@@ -6,15 +6,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from oeactl.cli.common import Call, HostOption, NoRestartOption, RecipeOption, YesOption, command
+from oeactl.cli.common import (
+    Call,
+    HostOption,
+    NoRestartOption,
+    RecipeOption,
+    SetOption,
+    YesOption,
+    command,
+    values_of,
+)
 
 if TYPE_CHECKING:
     from oeactl.core.host import Survey
     from oeactl.core.plan import Planned
 
-SetOption = Annotated[
-    list[str], typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the recipe; may be repeated.")
-]
 DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Show what would change and restart; write nothing on the host.")
 ]
@@ -48,7 +54,7 @@ def patch(
     from oeactl.flows.patch import patch as run
     from oeactl.render.change import patched_document, patched_lines, planned_lines
 
-    values = _values(sets)
+    values = values_of(sets)
     loaded = read_recipe(call.root, recipe)
     with wired(call, call.host(host), yes=yes) as here:
 
@@ -79,17 +85,3 @@ def patch(
                 )
             )
         call.emit(patched_document(outcome), lambda: patched_lines(outcome, here.site.host.name))
-
-
-def _values(sets: list[str]) -> dict[str, str]:
-    from oeactl.errors import UsageError
-
-    values: dict[str, str] = {}
-    for text in sets:
-        name, equals, value = text.partition("=")
-        if not equals or not name.strip():
-            raise UsageError(f"'{text}' is not NAME=VALUE", hint="--set k0=4")
-        if name.strip() in values:
-            raise UsageError(f"{name.strip()} is set twice", hint="name each parameter once")
-        values[name.strip()] = value.strip()
-    return values

@@ -13,12 +13,21 @@ def recipes(call: Call, recipe: RecipeArgument = None) -> None:
     """
     from oeactl.core.recipe import describe
     from oeactl.edges.config import read_recipe, recipe_ids
-    from oeactl.render.listing import recipe_lines, recipes_table
+    from oeactl.render.listing import recipes_table
 
     root = call.root
     if recipe is not None:
-        one = read_recipe(root, recipe)
-        call.emit(describe(one), lambda: recipe_lines(one))
+        show_one(call, recipe)
         return
     loaded = [read_recipe(root, name) for name in recipe_ids(root)]
     call.emit({"recipes": list(map(describe, loaded))}, lambda: recipes_table(loaded))
+
+
+def show_one(call: Call, recipe: str) -> None:
+    """Show one recipe whole."""
+    from oeactl.core.recipe import describe
+    from oeactl.edges.config import read_recipe
+    from oeactl.render.recipe import recipe_lines
+
+    one = read_recipe(call.root, recipe)
+    call.emit(describe(one), lambda: recipe_lines(one))

@@ -85,3 +85,16 @@ class OnRecord(Value, frozen=True, kw_only=True):
     recipe: str
     digest: str
     at: str
+
+
+class Checked(Value, frozen=True, kw_only=True):
+    """How ``recipe check`` ended: it applies, or is on.
+
+    variants: module -> which variant of the recipe fits, None where it has none. seconds: what the plan took.
+    """
+
+    survey: Survey
+    plan: Planned | AlreadyApplied
+    variants: dict[str, str | None]
+    notes: tuple[str, ...]
+    seconds: float

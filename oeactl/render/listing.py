@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from oeactl.core.inventory import Host, Inventory
-from oeactl.core.recipe import Parameter, Recipe
+from oeactl.core.recipe import Recipe
 from oeactl.core.redact import redact
 
 
@@ -92,30 +92,3 @@ def recipes_table(recipes: Iterable[Recipe]) -> Any:
             document.title,
         )
     return table
-
-
-def recipe_lines(recipe: Recipe) -> str:
-    """One recipe: what it does, its parameters, where it applies, its cases."""
-    document = recipe.document
-    lines = [f"{recipe.id}, revision {recipe.revision}: {document.title}"]
-    if document.summary:
-        lines += ["", document.summary.strip()]
-    lines += ["", f"for: {document.engine.package} {document.engine.versions or ''}".rstrip()]
-    lines += [f"paper: {document.source.paper}"] if document.source.paper else []
-    lines += [f"see: {document.source.url}"] if document.source.url else []
-    lines += ["parameters:", *(f"  {_parameter(*item)}" for item in document.parameters.items())]
-    lines += ["rules:", *(f"  {rule.check}" for rule in document.rules)] if document.rules else []
-    lines += ["the model:", *(f"  {guard.check}" for guard in document.guards)] if document.guards else []
-    lines += ["changes:", *(f"  {module}" for module in recipe.modules)]
-    launch = [*document.launch.args, *(f"{name}={value}" for name, value in document.launch.env.items())]
-    lines += [f"adds to the launch: {shlex.join(launch)}"] if launch else []
-    return "\n".join([*lines, f"cases: {', '.join(case.name for case in recipe.cases)}"])
-
-
-def _parameter(name: str, parameter: Parameter) -> str:
-    low, high = parameter.min, parameter.max
-    limits = [f"at least {low}"] if low is not None else []
-    limits += [f"at most {high}"] if high is not None else []
-    limits += [f"one of {', '.join(map(str, parameter.choices))}"] if parameter.choices else []
-    about = f": {parameter.about}" if parameter.about else ""
-    return f"{name}={parameter.default} ({', '.join([parameter.type, *limits])}){about}"

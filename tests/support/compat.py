@@ -27,8 +27,8 @@ INTRODUCTION = """\
 
 *Made by `make compat`; do not edit.* Every final and post release of SGLang on PyPI from 0.4.7 on: {count}.
 It applies on {applied} of them: planned through every gate, planned again without effect, taken back to
-the byte. Which era a file belongs to is told by its signatures, not by its version. Times are of one plan of both
-files, gates included, with nothing remembered, on the machine that ran this last.
+the byte. Which era a file belongs to is told by its signatures, not by its version. Times are of one plan of
+both files, gates included, with nothing remembered, on the machine that ran this last.
 
 | release | `topk.py`, lines | `radix_attention.py`, lines | era | applied | plan, ms |
 |---|--:|--:|---|---|--:|
