@@ -24,7 +24,14 @@ def port_of(url: str) -> int:
 
 
 def inodes(port: int) -> set[str]:
-    """The listening sockets on this port, on any address of this network namespace."""
+    """The listening sockets on this port, on any address of this network namespace.
+
+    The kernel writes these tables while they change, and a line may be left out: "none" is looked at twice.
+    """
+    return _inodes(port) or _inodes(port)
+
+
+def _inodes(port: int) -> set[str]:
     found = set()
     for name in ("/proc/net/tcp", "/proc/net/tcp6"):
         try:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import socket
 import sys
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,9 +21,12 @@ STANDIN = Path(__file__).with_name("standin_server.py")
 
 
 def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+    """A port below those that outgoing connections take: it must stay free while a server loads."""
+    while True:
+        number = random.randrange(20000, 32000)
+        with socket.socket() as one, suppress(OSError):
+            one.bind(("127.0.0.1", number))
+            return number
 
 
 def agent() -> AgentLink:
