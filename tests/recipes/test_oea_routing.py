@@ -22,8 +22,8 @@ HERE = Path(__file__).parent
 VECTORS = json.loads((HERE / "data" / "vectors.json").read_text())["cases"]
 ROUTER = "sglang/srt/layers/moe/topk.py"
 CHECKS = (
-    *("vectors", "random", "ties", "no_k0_no_change", "short_menu", "shared_column", "recorder", "modes"),
-    *("gates", "attention", "compiles", "cost", "exports", "proof"),
+    *("vectors", "random", "ties", "no_k0_no_change", "short_menu", "depths", "shared_column", "recorder"),
+    *("modes", "gates", "attention", "compiles", "cost", "exports", "proof"),
 )
 
 

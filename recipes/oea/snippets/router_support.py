@@ -68,7 +68,8 @@ class _Oea:
         look at the data, no copy to the host: five aten ops, with a bias seven, one more where the dtypes
         of the two differ, three more for the count, one more for 16-bit logits on a GPU, whose gates score
         in float32. An expert off the menu weighs exactly 0; it sinks deeper the higher its index, so that
-        all rows short of menu fill up with the same ones.
+        all rows short of menu fill up with the same ones, and never down to the -10000 with which fused
+        kernels cross out what they took.
         """
         scores = logits if logits.device.type == "cpu" else logits.float()
         if scoring == "softmax":
@@ -81,16 +82,15 @@ class _Oea:
         if non_padded is not None:
             real = torch.arange(votes.shape[0], device=votes.device) < non_padded
             votes = torch.where(real[:, None], votes, votes[:1])
-        ceiling = torch.arange(
-            -8192, -8192 - 128 * logits.shape[1], -128, dtype=logits.dtype, device=logits.device
-        )
+        deepest = -1024 - 8 * logits.shape[1]
+        ceiling = torch.arange(-1024, deepest, -8, dtype=logits.dtype, device=logits.device)
         ceiling.index_fill_(0, votes.flatten(), float("inf"))
         menu = torch.minimum(logits, ceiling)
         return menu, None if bias is None else torch.minimum(bias, ceiling.to(bias.dtype))
 
     @staticmethod
     def share(logits, menu):
-        """The part of each row's softmax that lies on the menu, (tokens, 1): what a plain score divides by."""
+        """The part of each row's softmax that lies on the menu, (tokens, 1): it makes new scores plain."""
         whole = torch.logsumexp(logits.float(), dim=-1, keepdim=True)
         return (torch.logsumexp(menu.float(), dim=-1, keepdim=True) - whole).exp()
 
