@@ -55,14 +55,15 @@ class Shutdown:
             if not waited or time.monotonic() >= limit:
                 return left
             if send is not None:
-                self._send(send, [one for one in left if one.key not in sent])
-                sent.update(one.key for one in left)
+                fresh = [one for one in left if one.key not in sent]
+                if fresh:
+                    self.client.emit("note", text=f"{signal.Signals(send).name} to {_listed(fresh)}")
+                self._send(send, fresh)
+                sent.update(one.key for one in fresh)
             self._tell(f"{text} ({len(left)} process{'es' if len(left) != 1 else ''} left)")
             time.sleep(POLL_S)
 
     def _send(self, number: int, members: list[Stat]) -> None:
-        if members:
-            self.client.emit("note", text=f"{signal.Signals(number).name} to {_listed(members)}")
         for one in members:
             try:
                 process.send(one.key, number)
