@@ -18,10 +18,11 @@ from oeactl.core.source import Source
 
 
 class Stamp(Value, frozen=True, kw_only=True):
-    """What marks say of the recipe."""
+    """What marks say of the recipe. marks: whether there are any."""
 
     recipe: str
     revision: int
+    marks: bool = True
 
 
 class Site:
@@ -43,12 +44,13 @@ class Site:
         return CannotPlace(Reason(kind=kind, what=what, where=self.source.where, edit=self.edit, line=line))
 
     def block(self, at: int, indent: bytes, lines: list[str]) -> bytes:
-        """Marked lines as they stand at ``at``, each with its newline."""
+        """Lines as they stand at ``at``, marked, each with its newline."""
         margin = indent.decode()
         newline = self.source.newline(at).decode()
-        begin = margin + mark_begin(self.stamp.recipe, self.stamp.revision, self.edit)
-        end = margin + mark_end(self.stamp.recipe, self.edit)
-        return "".join(f"{line}{newline}" for line in (begin, *lines, end)).encode()
+        if self.stamp.marks:
+            begin = margin + mark_begin(self.stamp.recipe, self.stamp.revision, self.edit)
+            lines = [begin, *lines, margin + mark_end(self.stamp.recipe, self.edit)]
+        return "".join(f"{line}{newline}" for line in lines).encode()
 
     def lines(self, indent: bytes, **more: str) -> list[str]:
         """The operation's code as lines at ``indent``."""

@@ -22,6 +22,7 @@ from oeactl.core.reasons import CannotPlace, Reason
 from oeactl.core.recipe import RecipeFile, Variant
 from oeactl.core.snippets import HOLE, literal
 from oeactl.core.source import MAX_NESTING, Source, compile_fault, enclosing, nesting
+from oeactl.core.transform import transformed
 
 _REMEMBERED = 64
 _made: dict[tuple[str | None, ...], Changed] = {}
@@ -77,7 +78,10 @@ def _work(bound: Bound, file: RecipeFile, source: Source, sha256: str, version: 
         raise CannotPlace(*faults)
     steps = [*file.steps, *(variant.steps if variant else ())]
     steps, notes = _wanted(source, steps, independent=bound.recipe.document.independent)
-    edits = _staged(source, steps, _values(bound, variant), _stamp(bound), notes)
+    if file.script is not None:
+        edits = transformed(file.script, source, _given(bound), bound.transformer)
+    else:
+        edits = _staged(source, steps, _values(bound, variant), _stamp(bound), notes)
     return Changed(
         edits=tuple(
             Edit(
@@ -173,20 +177,21 @@ def _staged(
 
 
 def _values(bound: Bound, variant: Variant | None) -> dict[str, str]:
-    given: dict[str, object] = {
-        **bound.parameters,
-        "recipe": bound.recipe.id,
-        "revision": bound.recipe.revision,
-        "digest": HOLE,
-    }
     return {
-        **{name: literal(value) for name, value in given.items()},
+        **{name: literal(value) for name, value in _given(bound).items()},
         **(variant.document.values if variant else {}),
     }
 
 
+def _given(bound: Bound) -> dict[str, object]:
+    """What every recipe's code may name."""
+    recipe = bound.recipe
+    return {**bound.parameters, "recipe": recipe.id, "revision": recipe.revision, "digest": HOLE}
+
+
 def _stamp(bound: Bound) -> Stamp:
-    return Stamp(recipe=bound.recipe.id, revision=bound.recipe.revision)
+    document = bound.recipe.document
+    return Stamp(recipe=document.id, revision=document.revision, marks=document.marks)
 
 
 def _sound(before: Source, pristine: bytes, edits: tuple[Edit, ...]) -> None:

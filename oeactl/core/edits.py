@@ -60,6 +60,25 @@ def invert(pristine: bytes, edits: Iterable[Edit]) -> tuple[Edit, ...]:
     return tuple(back)
 
 
+def between(before: bytes, after: bytes) -> tuple[Edit, ...]:
+    """Edits, whole lines each, that lead from one text to the other."""
+    old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
+    head = 0
+    while head < min(len(old), len(new)) and old[head] == new[head]:
+        head += 1
+    tail = 0
+    while tail < min(len(old), len(new)) - head and old[-1 - tail] == new[-1 - tail]:
+        tail += 1
+    inner_old, inner_new = old[head : len(old) - tail], new[head : len(new) - tail]
+    starts = [*itertools.accumulate(map(len, inner_old), initial=sum(map(len, old[:head])))]
+    matcher = difflib.SequenceMatcher(None, inner_old, inner_new, autojunk=False)
+    return tuple(
+        Edit(start=starts[a], end=starts[b], text=b"".join(inner_new[c:d]))
+        for kind, a, b, c, d in matcher.get_opcodes()
+        if kind != "equal"
+    )
+
+
 class Draft:
     """A text under way: changed in stages, each against what the one before left.
 

@@ -1,15 +1,20 @@
 """From a host's description and the recipes on it to what is started there.
 
-Owns: reading an engine's argv (model, ranks) and composing the launch. Refuses: to start anything.
+Owns: reading an engine's argv (model, ranks), what recipes add to a launch, and composing it. Refuses: to
+start anything.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 
 from oeactl.core.host import Launch, Layer
 from oeactl.core.inventory import Host
+from oeactl.core.recipe_document import LaunchDocument
 from oeactl.errors import UsageError
+
+_PLACE = re.compile(r"\{([a-z_][a-z0-9_]*)\}")
 
 
 def flag(argv: Sequence[str], *names: str) -> str | None:
@@ -56,3 +61,34 @@ def launch_of(host: Host, layers: Sequence[Layer]) -> Launch:
         log=server.log,
         url=server.url,
     )
+
+
+def placeholders(text: str) -> tuple[str, ...]:
+    """The parameters that ``{name}`` in an argument or a variable's value stand for."""
+    return tuple(_PLACE.findall(text))
+
+
+def additions(
+    launch: LaunchDocument, parameters: Mapping[str, object]
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Arguments and environment that a recipe adds, with its parameters' values in them."""
+
+    def filled(text: str) -> str:
+        return _PLACE.sub(lambda match: _word(parameters[match[1]]), text)
+
+    return tuple(map(filled, launch.args)), {name: filled(text) for name, text in launch.env.items()}
+
+
+def _word(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def conflict(one: Layer, other: Layer) -> str | None:
+    """An argument or a variable that both recipes set: the later would win in silence."""
+    same = sorted(flags(one.args) & flags(other.args)) or sorted(one.env.keys() & other.env.keys())
+    return same[0] if same else None
+
+
+def flags(args: Sequence[str]) -> set[str]:
+    """The options among arguments: ``--tp=8`` is ``--tp``."""
+    return {word.partition("=")[0] for word in args if word.startswith("--") and len(word) > 2}

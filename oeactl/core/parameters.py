@@ -11,25 +11,37 @@ from typing import Any
 
 from oeactl.core.document import nearest
 from oeactl.core.host import Value
-from oeactl.core.recipe import Fact, Parameter, Plain, Recipe, Rule, value_fault
+from oeactl.core.recipe import Recipe, value_fault
+from oeactl.core.recipe_document import Fact, Parameter, Plain, Rule
 from oeactl.core.rules import UNKNOWN, decide, names
+from oeactl.core.transform import Transformer
 from oeactl.errors import Refused, UsageError
 
 
 class Bound(Value, frozen=True, kw_only=True):
-    """A recipe with a value for every parameter. notes: what could not be checked, one line each."""
+    """A recipe with a value for every parameter. notes: what could not be checked, one line each.
+
+    transformer: runs the recipe's scripts, where it has any.
+    """
 
     recipe: Recipe
     parameters: dict[str, Any]
     notes: tuple[str, ...] = ()
+    transformer: Transformer | None = None
 
 
-def bind(recipe: Recipe, sets: Mapping[str, str], facts: Mapping[str, object]) -> Bound:
+def bind(
+    recipe: Recipe,
+    sets: Mapping[str, str],
+    facts: Mapping[str, object],
+    transformer: Transformer | None = None,
+) -> Bound:
     """Give every parameter its value. sets: ``name -> text``; facts: the model's config.json, {} if unknown.
 
     Raises UsageError for an unknown name, a value of the wrong type or range, a rule that fails; Refused
-    for a model that the recipe is not for.
+    for a model that the recipe is not for, and for a recipe with code of its own and no transformer.
     """
+    _allow_code(recipe, transformer)
     known = recipe.document.parameters
     for name in sets:
         if name not in known:
@@ -54,7 +66,17 @@ def bind(recipe: Recipe, sets: Mapping[str, str], facts: Mapping[str, object]) -
             notes.append(_unchecked(recipe, rule, scope))
         elif not holds:
             raise _broken(recipe, rule, scope, guard=guard, sets=sets)
-    return Bound(recipe=recipe, parameters=values, notes=tuple(notes))
+    return Bound(recipe=recipe, parameters=values, notes=tuple(notes), transformer=transformer)
+
+
+def _allow_code(recipe: Recipe, transformer: Transformer | None) -> None:
+    scripts = [file.script.where for file in recipe.files if file.script is not None]
+    if scripts and transformer is None:
+        raise Refused(
+            f"recipe {recipe.id} runs code of its own on this machine",
+            where=scripts[0],
+            hint="read it, then --allow-code",
+        )
 
 
 def _value(name: str, parameter: Parameter, text: str) -> Plain:

@@ -9,23 +9,24 @@ from __future__ import annotations
 import hashlib
 import json
 
-import msgspec
-
+from oeactl.core.afterwards import afterwards
 from oeactl.core.changes import Changed, changes, filled
-from oeactl.core.edits import Overlap, compose
+from oeactl.core.edits import Overlap
 from oeactl.core.guards import in_range
-from oeactl.core.host import Edit, FileRecord, FileState, FileWrite, Holder, Journal, Layer, Survey, Value
+from oeactl.core.host import Edit, FileWrite, Holder, Layer, Survey, Value
+from oeactl.core.launch import additions, conflict
 from oeactl.core.parameters import Bound
 from oeactl.core.reasons import CannotPlace, Reason, Refusal
 from oeactl.core.recipe import RecipeFile
 from oeactl.core.revert import Reverting, plan_revert
 from oeactl.core.snippets import HOLE
 from oeactl.core.source import Source, compile_fault
-from oeactl.core.standing import Standing, all_stand, edits_of, in_the_way, live
+from oeactl.core.standing import ABSENT, Standing, all_stand, composed, hash_of, in_the_way, live
+from oeactl.core.whole import WholeFile, is_path, is_whole, module_of, put
 
 
 class PlannedFile(Value, frozen=True, kw_only=True):
-    """A file before and after, whole."""
+    """A file before and after, whole; a hash is '' where there is no file."""
 
     module: str
     path: str
@@ -55,6 +56,12 @@ class Planned(Value, frozen=True, kw_only=True):
     listed: bool
     notes: tuple[str, ...] = ()
 
+    @property
+    def imports(self) -> tuple[str, ...]:
+        """The modules that a probe of the changed engine imports."""
+        found = (module_of(file.module) for file in self.files if file.after_sha256 != ABSENT)
+        return tuple(module for module in found if module is not None)
+
     def writes(self) -> tuple[FileWrite, ...]:
         """The files of the transaction."""
         return tuple(
@@ -82,11 +89,12 @@ Plan = Planned | AlreadyApplied | Refusal
 
 
 class _Target(Value, frozen=True, kw_only=True):
-    """A file of the recipe on this host, and what the recipe makes of its original."""
+    """A file of the recipe on this host, and what the recipe makes of its original. listed: one tested."""
 
-    file: RecipeFile
+    name: str
     standing: Standing
     changed: Changed
+    listed: bool
 
 
 def make_plan(bound: Bound, survey: Survey, *, operation: str, applied_at: str, applied_by: Holder) -> Plan:
@@ -105,14 +113,13 @@ def _plan(
 ) -> Planned | AlreadyApplied:
     standings = all_stand(survey)
     targets = _standings_of(bound, survey, standings)
+    if bound.recipe.document.unanchored:
+        raise CannotPlace(_unfinished(bound))
     stack, notes = live(survey, standings)
     prior = next((layer for layer in stack if layer.recipe == bound.recipe.id), None)
     same = prior is not None and _same(prior, bound)
     try:
-        made = tuple(
-            _Target(file=file, standing=standing, changed=_changed(bound, survey, file, standing))
-            for file, standing in targets
-        )
+        made = _targets(bound, survey, targets)
     except CannotPlace:
         if prior is not None and same:  # what is on disk is what was asked for, whatever could be made today
             return AlreadyApplied(recipe=bound.recipe.id, layer=prior)
@@ -121,6 +128,7 @@ def _plan(
     if prior is not None and same and prior.digest == layer.digest:
         return AlreadyApplied(recipe=bound.recipe.id, layer=prior, notes=notes)
     after = tuple(layer if other is prior else other for other in stack) if prior else (*stack, layer)
+    _one_launch(layer, after)
     files = _files(standings, prior, layer, after)
     launch = (layer.args, layer.env) != ((prior.args, prior.env) if prior else ((), {}))
     if not files and not launch:
@@ -135,7 +143,7 @@ def _plan(
         layer=layer,
         layers_after=after,
         replaces=prior is not None,
-        listed=all(_listed(target) for target in made),
+        listed=all(target.listed for target in made),
         notes=(*notes, *_notes(made, survey, text_changed=same)),
     )
 
@@ -145,6 +153,7 @@ def _layer(
 ) -> Layer:
     digest = plan_digest(bound, made)
     document = bound.recipe.document
+    args, env = additions(document.launch, bound.parameters)
     return Layer(
         recipe=document.id,
         revision=document.revision,
@@ -154,15 +163,32 @@ def _layer(
         applied_at=applied_at,
         applied_by=applied_by,
         edits={target.standing.path: filled(target.changed.edits, digest) for target in made},
-        args=document.launch.args,
-        env=document.launch.env,
+        args=args,
+        env=env,
         proof=document.proof,
     )
 
 
+def _unfinished(bound: Bound) -> Reason:
+    count = len(bound.recipe.document.unanchored)
+    what = f"the recipe is unfinished: its import left {count} places of the difference out"
+    hint = f"add the edits by hand, then take 'unanchored' out of {bound.recipe.id}/recipe.yaml"
+    return Reason(kind="guard", what=what, where=bound.recipe.id, hint=hint)
+
+
+def _one_launch(layer: Layer, stack: tuple[Layer, ...]) -> None:
+    """Raise CannotPlace when another recipe on the host sets the same argument or variable."""
+    for other in stack:
+        word = conflict(layer, other) if other.recipe != layer.recipe else None
+        if word:
+            what = f"recipes {other.recipe} and {layer.recipe} both set {word}"
+            hint = f"oeactl revert --recipe {other.recipe}"
+            raise CannotPlace(Reason(kind="overlap", what=what, where="the server's launch", hint=hint))
+
+
 def _standings_of(
     bound: Bound, survey: Survey, standings: dict[str, Standing]
-) -> tuple[tuple[RecipeFile, Standing], ...]:
+) -> tuple[tuple[RecipeFile | WholeFile, Standing], ...]:
     """The recipe's files on this host. Raises CannotPlace for all that cannot be planned on."""
     versions = bound.recipe.document.engine.versions
     reasons: list[Reason] = []
@@ -171,14 +197,18 @@ def _standings_of(
         what += f", this is {survey.engine.version}"
         reasons.append(Reason(kind="version", what=what, where=survey.engine.root))
     by_module = {standing.module: standing for standing in standings.values()}
-    found = []
-    for file in bound.recipe.files:
-        standing = by_module.get(file.module)
+    found: list[tuple[RecipeFile | WholeFile, Standing]] = []
+    wanted: tuple[RecipeFile | WholeFile, ...] = (*bound.recipe.files, *bound.recipe.whole_files)
+    for file in wanted:
+        name = _name(file)
+        standing = by_module.get(name)
         if standing is None:
-            raise ValueError(f"the survey lacks {file.module}")
+            raise ValueError(f"the survey lacks {name}")
         state = standing.file
         reason = in_the_way(standing)
-        if reason.kind != "nothing":
+        if reason.kind == "missing" and is_path(name) and standing.original_sha256 == ABSENT:
+            pass  # where nothing is, a file can be put
+        elif reason.kind != "nothing":
             reasons.append(reason)
         elif state is not None and state.problem:
             reasons.append(Reason(kind="read-only", what=state.problem, where=standing.path))
@@ -190,6 +220,43 @@ def _standings_of(
     if reasons:
         raise CannotPlace(*reasons)
     return tuple(found)
+
+
+def _name(file: RecipeFile | WholeFile) -> str:
+    """What surveys call the file."""
+    return file.module if isinstance(file, RecipeFile) else file.path
+
+
+def _targets(
+    bound: Bound, survey: Survey, found: tuple[tuple[RecipeFile | WholeFile, Standing], ...]
+) -> tuple[_Target, ...]:
+    """What the recipe makes of each file; upstreamed ones of an independent recipe are left out.
+
+    Raises CannotPlace with the reasons of every file.
+    """
+    made: list[_Target] = []
+    reasons: list[Reason] = []
+    for file, standing in found:
+        try:
+            if isinstance(file, RecipeFile):
+                changed = _changed(bound, survey, file, standing)
+                listed = standing.original_sha256 in _tested(file)
+            else:
+                changed = Changed(edits=put(file, standing), variant=None, notes=())
+                listed = True
+        except CannotPlace as refusal:
+            reasons += refusal.reasons
+            continue
+        made.append(_Target(name=_name(file), standing=standing, changed=changed, listed=listed))
+    upstreamed = all(reason.kind == "upstreamed" for reason in reasons)
+    if reasons and not (made and upstreamed and bound.recipe.document.independent):
+        raise CannotPlace(*reasons)
+    return tuple(made)
+
+
+def _tested(file: RecipeFile) -> set[str]:
+    known = {tested.sha256 for tested in file.document.tested}
+    return known | {sha256 for variant in file.document.variants for sha256 in variant.sha256}
 
 
 def _changed(bound: Bound, survey: Survey, file: RecipeFile, standing: Standing) -> Changed:
@@ -209,15 +276,15 @@ def _same(layer: Layer, bound: Bound) -> bool:
 
 def plan_digest(bound: Bound, made: tuple[_Target, ...]) -> str:
     """sha256, hex, of all that the plan is, but for host, time and the digest's own place."""
-    launch = bound.recipe.document.launch
+    args, env = additions(bound.recipe.document.launch, bound.parameters)
     told = {
         "recipe": bound.recipe.id,
         "revision": bound.recipe.revision,
         "parameters": bound.parameters,
-        "launch": [list(launch.args), sorted(launch.env.items())],
+        "launch": [list(args), sorted(env.items())],
         "files": [
             [
-                target.file.module,
+                target.name,
                 target.standing.original_sha256,
                 [
                     [edit.start, edit.end, edit.text.replace(HOLE.encode(), b"").hex()]
@@ -240,22 +307,25 @@ def _files(
         standing = standings.get(path)
         if standing is None:
             raise ValueError(f"the survey lacks {path}, which the recipe changed before")
+        owners = [other for other in stack if other.edits.get(path)]
+        if len(owners) > 1 and any(is_whole(other.edits[path], standing) for other in owners):
+            raise _both(standing, owners[-2].recipe, owners[-1].recipe, "have this file to themselves", None)
         try:
-            after = compose(standing.original, edits_of(stack, path))
+            after = composed(standing, stack)
         except Overlap as overlap:
             raise _overlap(standing, stack, overlap) from overlap
-        if after == standing.current:
+        if hash_of(after) == standing.current_sha256:
             continue
-        if len([other for other in stack if other.edits.get(path)]) > 1:
+        if len(owners) > 1 and after is not None:
             _compiles(standing, after)
         made.append(
             PlannedFile(
                 module=standing.module,
                 path=path,
                 before=standing.current,
-                after=after,
-                before_sha256=hashlib.sha256(standing.current).hexdigest(),
-                after_sha256=hashlib.sha256(after).hexdigest(),
+                after=after or b"",
+                before_sha256=standing.current_sha256,
+                after_sha256=hash_of(after),
                 pristine_sha256=standing.original_sha256,
                 edits=layer.edits.get(path, ()),
             )
@@ -267,7 +337,11 @@ def _overlap(standing: Standing, stack: tuple[Layer, ...], overlap: Overlap) -> 
     first, second = (stack[owner].recipe for owner in sorted(overlap.owners))
     source = Source(standing.original, standing.path)
     line = source.line(max(overlap.second.start - len(source.bom), 0))
-    what = f"recipes {first} and {second} change the same text"
+    return _both(standing, first, second, "change the same text", line)
+
+
+def _both(standing: Standing, first: str, second: str, what: str, line: int | None) -> CannotPlace:
+    what = f"recipes {first} and {second} {what}"
     hint = f"oeactl revert --recipe {first}"
     return CannotPlace(Reason(kind="overlap", what=what, where=standing.path, line=line, hint=hint))
 
@@ -279,24 +353,15 @@ def _compiles(standing: Standing, after: bytes) -> None:
         raise CannotPlace(Reason(kind="gate", what=what, where=standing.path))
 
 
-def _listed(target: _Target) -> bool:
-    document = target.file.document
-    tested = {tested.sha256 for tested in document.tested}
-    tested |= {sha256 for variant in document.variants for sha256 in variant.sha256}
-    return target.standing.original_sha256 in tested
-
-
 def _notes(made: tuple[_Target, ...], survey: Survey, *, text_changed: bool) -> list[str]:
-    notes = [f"{target.file.module}: {note}" for target in made for note in target.changed.notes]
+    notes = [f"{target.name}: {note}" for target in made for note in target.changed.notes]
     for target in made:
         state = target.standing.file
-        if not _listed(target):
+        if not target.listed:
             version = survey.engine.version or "of unknown version"
-            notes.append(
-                f"{target.file.module}: unlisted ({survey.engine.package} {version}), every guard holds"
-            )
+            notes.append(f"{target.name}: unlisted ({survey.engine.package} {version}), every guard holds")
         if state is not None and state.record_sha256 not in (None, target.standing.original_sha256):
-            notes.append(f"{target.file.module}: not the release's own file, someone changed it before")
+            notes.append(f"{target.name}: not the release's own file, someone changed it before")
     if text_changed:
         notes.append("the recipe's text changed under the same revision: applied anew")
     return notes
@@ -307,7 +372,7 @@ def _prove(bound: Bound, survey: Survey, plan: Planned) -> None:
 
     Raises CannotPlace.
     """
-    later = _afterwards(survey, plan)
+    later = afterwards(survey, plan.files, plan.layers_after)
     again = _plan(
         bound,
         later,
@@ -323,40 +388,11 @@ def _prove(bound: Bound, survey: Survey, plan: Planned) -> None:
     without = tuple(layer for layer in plan.layers_after if layer is not plan.layer)
     standings = all_stand(survey)
     for file in back.files:
-        original = standings[file.path].original
-        if file.after != compose(original, edits_of(without, file.path)):
+        if file.after_sha256 != hash_of(composed(standings[file.path], without)):
             raise _unproven("taking it back gives other bytes", survey)
-        if not plan.replaces and file.after != standings[file.path].current:
+        if not plan.replaces and file.after_sha256 != standings[file.path].current_sha256:
             raise _unproven("taking it back does not give what was there", survey)
 
 
 def _unproven(what: str, survey: Survey) -> CannotPlace:
     return CannotPlace(Reason(kind="gate", what=what, where=survey.engine.root))
-
-
-def _afterwards(survey: Survey, plan: Planned) -> Survey:
-    """The survey of this host once the plan is carried out."""
-    made = {file.path: file for file in plan.files}
-    originals = {record.path: record for record in survey.journal.files}
-    records = {path: record for path, record in originals.items() if path not in made}
-    files: list[FileState] = []
-    for state in survey.files:
-        file = made.get(state.path)
-        if file is None:
-            files.append(state)
-            continue
-        files.append(msgspec.structs.replace(state, data=file.after, sha256=file.after_sha256))
-        known = originals.get(state.path)
-        fresh = known is None or known.pristine_sha256 != file.pristine_sha256
-        records[state.path] = FileRecord(
-            module=state.module,
-            path=state.path,
-            pristine_sha256=file.pristine_sha256,
-            expected_sha256=file.after_sha256,
-            mode=state.mode,
-            uid=state.uid,
-            gid=state.gid,
-            pristine=state.data if fresh or known is None else known.pristine,
-        )
-    journal = Journal(root=survey.journal.root, layers=plan.layers_after, files=tuple(records.values()))
-    return msgspec.structs.replace(survey, files=tuple(files), journal=journal)

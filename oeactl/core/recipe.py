@@ -9,132 +9,33 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import msgspec
 
 from oeactl.core.document import Node, build, nearest, parse
-from oeactl.core.guards import Needs
 from oeactl.core.host import Value
+from oeactl.core.launch import placeholders
 from oeactl.core.operations import Step
+from oeactl.core.recipe_document import (
+    FileDocument,
+    LaunchDocument,
+    Parameter,
+    RecipeDocument,
+    Tested,
+    VariantDocument,
+)
 from oeactl.core.rules import names as names_in
 from oeactl.core.steps import read_file, under
+from oeactl.core.transform import Script
+from oeactl.core.whole import WholeFile, read_whole_files
 from oeactl.errors import UsageError
 
-Plain = bool | int | float | str
 FILE = "recipe.yaml"
 EVIDENCE = "tested.json"
 RESERVED = frozenset({"recipe", "revision", "digest", "matched"})
 _ID = re.compile(r"[a-z][a-z0-9_-]*")
 _NAME = re.compile(r"[a-z_][a-z0-9_]*")
-
-
-class Credit(Value, frozen=True, kw_only=True):
-    """Where the idea comes from."""
-
-    paper: str | None = None
-    url: str | None = None
-
-
-class Engine(Value, frozen=True, kw_only=True):
-    """What the recipe is for: the package, and the releases it may be tried on (``>=0.4.7``)."""
-
-    package: str
-    versions: str | None = None
-
-
-class Parameter(Value, frozen=True, kw_only=True):
-    """A value the user may set. min, max: inclusive, for numbers."""
-
-    type: Literal["int", "float", "bool", "str"]
-    default: Plain
-    about: str = ""
-    min: int | float | None = None
-    max: int | float | None = None
-    choices: tuple[Plain, ...] = ()
-
-
-class Fact(Value, frozen=True, kw_only=True):
-    """Something the model's config.json tells: the first of ``keys`` (dotted) that is there.
-
-    default: what its absence means, where the config is known; without one it is then not known.
-    """
-
-    keys: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
-    default: Plain | None = None
-    about: str = ""
-
-
-class Rule(Value, frozen=True, kw_only=True):
-    """A condition over parameters and facts. message: what to say when it fails; ``{name}`` is a value."""
-
-    check: str
-    message: str
-
-
-class Tested(Value, frozen=True, kw_only=True):
-    """A release whose file was seen to work. sha256: of the pristine file.
-
-    They stand in recipe.yaml or, written by a program, in tested.json:
-    ``{module: {sha256: [version, ...]}}``.
-    """
-
-    version: str
-    sha256: str
-
-
-class VariantDocument(Value, frozen=True, kw_only=True):
-    """One era of a file. An exact sha256 chooses it; else the version range and ``when``, in listed order.
-
-    values: Python expressions for further placeholders. edits: besides the file's own.
-    """
-
-    id: str
-    sha256: tuple[str, ...] = ()
-    versions: str | None = None
-    when: Needs = Needs()
-    values: dict[str, str] = msgspec.field(default_factory=dict)
-    edits: tuple[Any, ...] = ()
-
-
-class FileDocument(Value, frozen=True, kw_only=True):
-    """What happens to one module."""
-
-    module: str
-    require: Needs = Needs()
-    tested: tuple[Tested, ...] = ()
-    variants: tuple[VariantDocument, ...] = ()
-    edits: tuple[Any, ...] = ()
-
-
-class LaunchDocument(Value, frozen=True, kw_only=True):
-    """What the recipe adds to how the server is started."""
-
-    args: tuple[str, ...] = ()
-    env: dict[str, str] = msgspec.field(default_factory=dict)
-
-
-class RecipeDocument(Value, frozen=True, kw_only=True):
-    """recipe.yaml. rules bind parameters (a wrong value is the user's); guards bind the model (refused).
-
-    independent: edits that upstream has already are left out and the others still made.
-    proof: the changed engine leaves proof files with the plan's digest.
-    """
-
-    id: str
-    revision: Annotated[int, msgspec.Meta(ge=1)]
-    title: str
-    summary: str = ""
-    source: Credit = Credit()
-    engine: Engine
-    proof: bool = False
-    independent: bool = False
-    parameters: dict[str, Parameter] = msgspec.field(default_factory=dict)
-    facts: dict[str, Fact] = msgspec.field(default_factory=dict)
-    rules: tuple[Rule, ...] = ()
-    guards: tuple[Rule, ...] = ()
-    files: tuple[FileDocument, ...] = ()
-    launch: LaunchDocument = LaunchDocument()
 
 
 class Variant(Value, frozen=True, kw_only=True):
@@ -150,6 +51,7 @@ class RecipeFile(Value, frozen=True, kw_only=True):
     document: FileDocument
     variants: tuple[Variant, ...]
     steps: tuple[Step, ...]
+    script: Script | None = None
 
     @property
     def module(self) -> str:
@@ -159,16 +61,20 @@ class RecipeFile(Value, frozen=True, kw_only=True):
 class Case(Value, frozen=True, kw_only=True):
     """A small source and what the recipe makes of it.
 
-    after: the expected text, or None where ``refuses`` says which words the refusal must hold. fold: in
-    ``after`` the lines inside our marks are left out. version: the engine's, for variants by range.
+    target: the module, or a whole file's path; '' for a case of the launch. before: None where no file is.
+    after, or its sha256: what is expected, or ``refuses``: which words the refusal must hold. fold: in
+    ``after`` the lines inside our marks are left out. config: the model's; version: the engine's.
     """
 
     name: str
-    module: str
-    before: bytes
+    target: str
+    before: bytes | None
     after: bytes | None
+    sha256: str | None
+    launch: LaunchDocument | None
     refuses: str | None
     sets: dict[str, str]
+    config: dict[str, Any]
     version: str | None
     fold: bool
 
@@ -178,6 +84,7 @@ class Recipe(Value, frozen=True, kw_only=True):
 
     document: RecipeDocument
     files: tuple[RecipeFile, ...]
+    whole_files: tuple[WholeFile, ...]
     cases: tuple[Case, ...]
     key: str
 
@@ -191,8 +98,8 @@ class Recipe(Value, frozen=True, kw_only=True):
 
     @property
     def modules(self) -> tuple[str, ...]:
-        """The modules it changes, for a survey."""
-        return tuple(file.module for file in self.files)
+        """The modules, and paths of whole files, that it changes: what a survey must look at."""
+        return (*(file.module for file in self.files), *(file.path for file in self.whole_files))
 
 
 def load_recipe(files: Mapping[str, bytes], where: str = "") -> Recipe:
@@ -216,6 +123,7 @@ def load_recipe(files: Mapping[str, bytes], where: str = "") -> Recipe:
     return Recipe(
         document=document,
         files=steps,
+        whole_files=read_whole_files(root, document, files, prefix),
         cases=read_cases(files, document, prefix),
         key=_key(files),
     )
@@ -250,8 +158,17 @@ def _check_header(root: Node, document: RecipeDocument) -> None:
     if not _ID.fullmatch(document.id):
         raise UsageError("an id is lower-case letters, digits, '-' and '_'", where=under(root, "id").where)
     _check_versions(document.engine.versions, under(root, "engine", "versions"))
-    if not document.files and document.launch == LaunchDocument():
+    if not (document.files or document.whole_files) and document.launch == LaunchDocument():
         raise UsageError("the recipe changes nothing: no files, no launch", where=root.where)
+    texts = (*document.launch.args, *document.launch.env.values())
+    for name in (name for text in texts for name in placeholders(text)):
+        if name not in document.parameters:
+            meant = nearest(name, document.parameters)
+            raise UsageError(
+                f"the launch uses {{{name}}}, which is no parameter",
+                where=under(root, "launch").where,
+                hint=f"did you mean {{{meant}}}?" if meant else None,
+            )
     seen: set[str] = set()
     for at, file in enumerate(document.files):
         node = under(root, "files").value[at]
@@ -324,6 +241,8 @@ def value_fault(parameter: Parameter, value: object) -> str | None:
 def describe(recipe: Recipe) -> dict[str, Any]:
     """The recipe for people and programs, ready for JSON: header, parameters, conditions, files, cases."""
     told: dict[str, Any] = msgspec.to_builtins(recipe.document)
+    for whole, given in zip(recipe.whole_files, told["whole_files"], strict=True):
+        given["sha256"] = hashlib.sha256(whole.content).hexdigest()
     for file, given in zip(recipe.files, told["files"], strict=True):
         given["edits"] = _told(file.steps)
         for variant, made in zip(file.variants, given["variants"], strict=True):

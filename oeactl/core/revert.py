@@ -5,17 +5,15 @@ Owns: what a revert finds and does. Refuses: foreign edits, unless forced (the a
 
 from __future__ import annotations
 
-import hashlib
-
-from oeactl.core.edits import compose
 from oeactl.core.host import FileWrite, Layer, Survey, Value
 from oeactl.core.reasons import CannotPlace, Reason, Refusal
 from oeactl.core.source import Source, compile_fault
-from oeactl.core.standing import Standing, all_stand, edits_of, in_the_way
+from oeactl.core.standing import Standing, all_stand, composed, hash_of, in_the_way
+from oeactl.core.whole import module_of
 
 
 class ReversedFile(Value, frozen=True, kw_only=True):
-    """A file and what it will hold again."""
+    """A file and what it will hold again; after_sha256 '': it goes, for there was none."""
 
     module: str
     path: str
@@ -118,8 +116,10 @@ def _revert(
         if standing.state in ("upgraded", "missing"):
             notes.append(f"{standing.path}: gone by upgrade, left as it is")
             continue
-        after = standing.original if standing.state == "restored" else _without(standing, kept)
-        if after != standing.current:
+        if standing.state == "restored":
+            continue
+        after = _without(standing, kept)
+        if hash_of(after) != standing.current_sha256:
             files.append(_file(standing, after))
     launch = any(layer.args or layer.env for layer in off)
     if not files and not launch:
@@ -129,10 +129,10 @@ def _revert(
     )
 
 
-def _without(standing: Standing, kept: tuple[Layer, ...]) -> bytes:
-    """The file under the layers that stay: the original where none does. Raises CannotPlace."""
-    after = compose(standing.original, edits_of(kept, standing.path))
-    if after == standing.original:
+def _without(standing: Standing, kept: tuple[Layer, ...]) -> bytes | None:
+    """The file under the layers that stay: the original, or none, where none does. Raises CannotPlace."""
+    after = composed(standing, kept)
+    if after is None or after == standing.original or not module_of(standing.module):
         return after
     before = Source(standing.original, standing.path)
     fault = compile_fault(Source(after, standing.path).text)
@@ -144,14 +144,14 @@ def _without(standing: Standing, kept: tuple[Layer, ...]) -> bytes:
     return after
 
 
-def _file(standing: Standing, after: bytes) -> ReversedFile:
+def _file(standing: Standing, after: bytes | None) -> ReversedFile:
     return ReversedFile(
         module=standing.module,
         path=standing.path,
         before=standing.current,
-        after=after,
-        before_sha256=hashlib.sha256(standing.current).hexdigest(),
-        after_sha256=hashlib.sha256(after).hexdigest(),
+        after=after or b"",
+        before_sha256=standing.current_sha256,
+        after_sha256=hash_of(after),
         pristine_sha256=standing.original_sha256,
     )
 

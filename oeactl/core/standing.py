@@ -6,12 +6,16 @@ anchor. The full expected text is compared, never a part of it. Refuses: to act 
 
 from __future__ import annotations
 
+import hashlib
 from typing import Literal
 
 from oeactl.core.edits import Overlap, compose, three_way
 from oeactl.core.host import Edit, FileRecord, FileState, Journal, Layer, Survey, Value
 from oeactl.core.reasons import Candidate, CannotPlace, Reason
 from oeactl.core.snippets import marked
+
+ABSENT = ""
+"""Stands for the hash of a file that is not there."""
 
 State = Literal["pristine", "applied", "restored", "upgraded", "foreign", "damaged", "missing", "unreadable"]
 
@@ -20,9 +24,10 @@ class Standing(Value, frozen=True, kw_only=True):
     """pristine: no record, no mark. applied: as the journal says. restored: recorded, yet the original.
 
     upgraded: recorded, yet another release's own file. foreign: recorded, and changed by someone else.
-    damaged: our marks without a record, or a record at odds with itself. missing: no such file. unreadable:
-    the host could not read it.
-    original: the bytes that edits are against. expected: what the journal says is there.
+    damaged: our marks without a record, or a record at odds with itself. missing: no such file, though a
+    record says so where original_sha256 is given. unreadable: the host could not read it.
+    original: the bytes that edits are against; where there was no file, b"", and its hash is ABSENT.
+    expected: what the journal says is there.
     """
 
     state: State
@@ -34,18 +39,25 @@ class Standing(Value, frozen=True, kw_only=True):
     expected: bytes | None = None
     file: FileState | None = None
 
+    @property
+    def current_sha256(self) -> str:
+        """Of what is there now; ABSENT where there is nothing."""
+        return ABSENT if self.file is not None and self.file.missing else hash_of(self.current)
+
 
 def stands(file: FileState, journal: Journal) -> Standing:
     """Tell one file's state. Raises ValueError when the survey came without data."""
+    record = next((record for record in journal.files if record.path == file.path), None)
     if file.missing:
-        return Standing(state="missing", module=file.module, path=file.path, file=file)
+        was = record.pristine_sha256 if record is not None else ABSENT
+        state: State = "restored" if record is not None and was == ABSENT else "missing"
+        return _standing(state, file, b"", was)
     if file.problem and not file.sha256:
         return Standing(state="unreadable", module=file.module, path=file.path, file=file)
     if file.data is None:
         raise ValueError(f"the survey holds no bytes of {file.path}")
-    record = next((record for record in journal.files if record.path == file.path), None)
     if record is None:
-        state: State = "damaged" if marked(file.data) else "pristine"
+        state = "damaged" if marked(file.data) else "pristine"
         return _standing(state, file, file.data, file.sha256)
     if record.pristine is None:
         raise ValueError(f"the survey holds no original of {file.path}")
@@ -81,6 +93,19 @@ def _expected(record: FileRecord, layers: tuple[Layer, ...]) -> bytes | None:
         return compose(record.pristine or b"", edits_of(layers, record.path))
     except Overlap:
         return None
+
+
+def composed(standing: Standing, layers: tuple[Layer, ...]) -> bytes | None:
+    """The file under a stack of layers; None: there is none then. Raises Overlap."""
+    edits = edits_of(layers, standing.path)
+    if standing.original_sha256 == ABSENT and not any(edits):
+        return None
+    return compose(standing.original, edits)
+
+
+def hash_of(data: bytes | None) -> str:
+    """The hash of a file's content; ABSENT where there is no file."""
+    return ABSENT if data is None else hashlib.sha256(data).hexdigest()
 
 
 def edits_of(layers: tuple[Layer, ...], path: str) -> list[tuple[Edit, ...]]:

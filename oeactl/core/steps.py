@@ -17,10 +17,12 @@ from oeactl.core.document import Node, build, nearest
 from oeactl.core.operations import OPERATIONS, Step
 from oeactl.core.snippets import Snippet
 from oeactl.core.source import balanced, parse_module
+from oeactl.core.transform import read_script
 from oeactl.errors import UsageError
 
 if TYPE_CHECKING:
-    from oeactl.core.recipe import FileDocument, RecipeDocument, RecipeFile
+    from oeactl.core.recipe import RecipeFile
+    from oeactl.core.recipe_document import FileDocument, RecipeDocument
 
 _AROUND: dict[type, tuple[str, str]] = {
     ops.AddArgument: ("f(\n", "\n)"),
@@ -51,7 +53,15 @@ def read_file(
             under(inner, "edits"), shared | values[at], taken={s.operation.id for s in steps}
         )
         variants.append(Variant(document=variant, steps=edits))
-    if not steps and not any(variant.steps for variant in variants):
+    edited = bool(steps) or any(variant.steps for variant in variants)
+    if file.transform is not None:
+        if edited or file.variants:
+            what = f"{file.module} has a transform, so it takes neither edits nor variants"
+            raise UsageError(what, where=under(node, "transform").where)
+        text = reader.file(file.transform, under(node, "transform").where)
+        script = read_script(text.encode(), f"{prefix}{file.transform}")
+        return RecipeFile(document=file, variants=(), steps=(), script=script)
+    if not edited:
         raise UsageError(f"nothing happens to {file.module}: no edits", where=node.where)
     return RecipeFile(document=file, variants=tuple(variants), steps=steps)
 
@@ -122,7 +132,7 @@ class _Reader:
             first = int(line) + (1 if "\n" in operation.code else 0)
             text, where = operation.code, name
         else:
-            text, where, first = self._file(operation.snippet or "", under(node, "snippet").where), "", 1
+            text, where, first = self.file(operation.snippet or "", under(node, "snippet").where), "", 1
             where = f"{self.prefix}{operation.snippet}"
         snippet = snippets.read(text, where, first, names=names, around=around)
         fault = _fault(operation, parse_module(around[0] + snippet.text + around[1]))
@@ -130,7 +140,8 @@ class _Reader:
             raise UsageError(f"code of edit '{operation.id}' must be {fault}", where=f"{where}:{first}")
         return snippet
 
-    def _file(self, path: str, where: str) -> str:
+    def file(self, path: str, where: str) -> str:
+        """A text of the recipe's folder. Raises UsageError."""
         data = self.files.get(path)
         if data is None:
             meant = nearest(path, self.files)
@@ -142,7 +153,7 @@ class _Reader:
         try:
             return data.decode()
         except UnicodeDecodeError as error:
-            raise UsageError("a snippet is UTF-8", where=f"{self.prefix}{path}") from error
+            raise UsageError("the file is not UTF-8", where=f"{self.prefix}{path}") from error
 
 
 def _called(node: Node) -> str:

@@ -15,7 +15,8 @@ from oeactl.core.anchors import KINDS, Anchor
 from oeactl.core.guards import Needs
 from oeactl.core.operations import Operation, Step
 from oeactl.core.plan import AlreadyApplied, Planned
-from oeactl.core.recipe import Parameter, Recipe, RecipeFile
+from oeactl.core.recipe import Recipe, RecipeFile
+from oeactl.core.recipe_document import Parameter
 from oeactl.render.diff import unified_diff
 
 if TYPE_CHECKING:

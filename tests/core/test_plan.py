@@ -8,10 +8,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from oeactl.core.host import FileState, Layer, Survey
-from oeactl.core.parameters import Bound, bind
+from oeactl.core.parameters import Bound
 from oeactl.core.plan import AlreadyApplied, Plan, Planned, make_plan
 from oeactl.core.reasons import Reason, Refusal
-from oeactl.core.recipe import load_recipe
 from oeactl.core.revert import Reverting, plan_revert
 from tests.support.recipes import MODULE, bound_of
 from tests.support.surveys import HOLDER, after_write, path_of, sha256, survey_of
@@ -352,24 +351,3 @@ def test_twice_is_once_and_back_is_the_bytes_on_generated_modules(text: bytes, e
     assert isinstance(back, Reverting)
     assert back.files[0].after == text
     assert back.layers_after == ()
-
-
-LAUNCH = """\
-id: lean
-revision: 1
-title: Fewer requests at once
-engine: {package: sglang}
-launch: {args: ["--max-running-requests", "64"], env: {FAST: "1"}}
-"""
-
-
-def test_a_recipe_of_launch_arguments_alone_is_a_layer_without_files() -> None:
-    bound = bind(load_recipe({"recipe.yaml": LAUNCH.encode()}), {}, {})
-    survey = survey_of({})
-    made = planned(bound, survey)
-    assert (made.files, made.layer.edits) == ((), {})
-    assert (made.layer.args, made.layer.env) == (("--max-running-requests", "64"), {"FAST": "1"})
-    later = after_write(survey, {}, made.layers_after)
-    assert isinstance(plan(bound, later), AlreadyApplied)
-    back = plan_revert(later, recipe="lean", force=False)
-    assert isinstance(back, Reverting) and back.layers_after == ()

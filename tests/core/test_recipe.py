@@ -184,4 +184,6 @@ def test_a_case_must_say_what_it_expects() -> None:
     with pytest.raises(UsageError, match=r"needs before\.py"):
         recipe_of(edit, cases={"cases/a/before.py": b""})
     with pytest.raises(UsageError, match=r"a case is before\.py and after\.py"):
-        recipe_of(edit, cases={"cases/a/before.txt": b""})
+        recipe_of(edit, cases={"cases/a/source.py": b""})
+    with pytest.raises(UsageError, match="two files 'before'"):
+        recipe_of(edit, cases={"cases/a/before.py": b"", "cases/a/before.txt": b""})
