@@ -45,7 +45,7 @@ def proofs(request: Request, client: Client) -> dict[str, Any]:
 
 def _folders(root: str, state_dir: str | None) -> list[str]:
     """Where we tell a server to write; and where one begun without us does, by the file's place."""
-    homes = [state_path(root, state_dir), state_path(root, None), state_path(os.path.dirname(root), None)]
+    homes = [state_path(root, state_dir), state_path(root, None)]
     return [record.proof_dir(home) for home in dict.fromkeys(homes)]
 
 

@@ -130,7 +130,7 @@ class _Oea:
         try:
             file = pathlib.Path(__file__).resolve()
             home = "/var/lib" if os.geteuid() == 0 else "~/.local/state"
-            root = hashlib.sha256(str(file.parents[4]).encode()).hexdigest()[:16]
+            root = hashlib.sha256(str(file.parents[3]).encode()).hexdigest()[:16]
             place = os.environ.get("OEACTL_PROOF_DIR") or f"{home}/oeactl/{root}/proof"
             place = pathlib.Path(place).expanduser()
             place.mkdir(parents=True, exist_ok=True)
