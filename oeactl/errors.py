@@ -43,6 +43,10 @@ class Unreachable(OeactlError):
     exit_code = 4
 
 
+class UntrustedHost(Unreachable):
+    """The machine answers, and its host key is not known, another one, or revoked."""
+
+
 class ConnectionLost(Unreachable):
     """The connection broke after the message was sent: what the host did is unknown until asked."""
 

@@ -13,6 +13,7 @@ from oeactl.core.host import (
     Holder,
     Journal,
     Launch,
+    MachineFacts,
     Process,
     ProofFile,
     Reply,
@@ -24,6 +25,7 @@ from oeactl.core.host import (
     Written,
 )
 from oeactl.core.load import Measurement, PerRequest, Point
+from oeactl.core.routing import RoutedRequest
 from oeactl.core.run import Analysis, DriverRecord, Listing, Plan, PointRecord, RawFile, Run, Trial
 
 
@@ -82,8 +84,11 @@ class Files(Protocol):
 
     def write(self, transaction: Transaction) -> Written: ...
 
-    def recover(self, *, root: str, state_dir: str | None) -> Journal:
-        """Undo a patch, or finish a revert, that was cut short (``journal.pending``); ``recovered`` tells."""
+    def recover(self, *, root: str, state_dir: str | None, force: bool = False) -> Journal:
+        """Undo a patch, or finish a revert, that was cut short (``journal.pending``); ``recovered`` tells.
+
+        force: also over a file that somebody changed since (a copy is kept); else Refused names it.
+        """
         ...
 
     def lease(
@@ -94,6 +99,20 @@ class Files(Protocol):
 
     def settle(self, *, root: str, state_dir: str | None, operation: str) -> None:
         """End the lease of ``operation``; harmless when it is already gone."""
+        ...
+
+
+class Machine(Protocol):
+    """The host's machine, looked at for a diagnosis."""
+
+    def look(
+        self,
+        *,
+        folders: Sequence[str] = (),
+        programs: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+    ) -> MachineFacts:
+        """folders: whose room to tell; programs: names or paths to find, in ``env``'s PATH."""
         ...
 
 
@@ -171,6 +190,12 @@ class Engine(Protocol):
     ) -> tuple[Reply, ...]: ...
 
     def flush_cache(self) -> bool: ...
+
+    def routed_experts(
+        self, *, prompts: Sequence[Sequence[int]], output_len: int
+    ) -> tuple[RoutedRequest, ...] | str:
+        """Generate for all prompts in one batch and return the experts used; text: why they are not told."""
+        ...
 
 
 class PointRequest(Value, frozen=True, kw_only=True):

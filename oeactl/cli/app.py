@@ -37,6 +37,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {  # section -> command -> (mo
         "stop": ("serve", "Stop it with all its processes."),
         "restart": ("serve", "Stop it and start it again."),
         "logs": ("serve", "Show the end of its log; -f goes on."),
+        "doctor": ("doctor", "Check every precondition on a host; say what mends what."),
     },
     "What there is": {
         "hosts": ("hosts", "List the hosts of hosts.yaml, or show one."),

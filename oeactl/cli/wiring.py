@@ -30,10 +30,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Wired:
-    """An open site, and what makes its driver."""
+    """An open site, what makes its driver, and what lies beneath."""
 
     site: Site
     driver: Callable[[], Driver]
+    remote: Remote
+    agent: AgentLink
 
 
 @contextmanager
@@ -56,7 +58,7 @@ def wired(call: Call, host: Host, *, yes: bool = False) -> Iterator[Wired]:
             prompt=call.prompt(yes),
             holder=Holder(user=getpass.getuser(), host=platform.node(), pid=os.getpid()),
         )
-        yield Wired(site=site, driver=lambda: _driver(host, agent, key))
+        yield Wired(site=site, driver=lambda: _driver(host, agent, key), remote=remote, agent=agent)
     finally:
         remote.close()
 

@@ -283,3 +283,32 @@ class Reply(Value, frozen=True, kw_only=True):
     body: bytes = b""
     error: str = ""
     seconds: float = 0.0
+
+
+class FolderFacts(Value, frozen=True, kw_only=True):
+    """Room for ``path``. there: it, or the nearest folder above it that exists."""
+
+    path: str
+    there: str
+    free_bytes: int
+    writable: bool
+
+
+class GpuHolder(Value, frozen=True, kw_only=True):
+    """A process that holds GPU memory. mib: None where the driver does not say."""
+
+    pid: int
+    mib: int | None
+    what: str
+
+
+class MachineFacts(Value, frozen=True, kw_only=True):
+    """A machine as a diagnosis needs it. python, executable: of the agent's own interpreter."""
+
+    python: str
+    executable: str
+    user: str
+    time: float
+    folders: tuple[FolderFacts, ...] = ()
+    programs: dict[str, str | None] = {}
+    gpu_holders: tuple[GpuHolder, ...] = ()

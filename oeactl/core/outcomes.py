@@ -42,6 +42,7 @@ class Served(Value, frozen=True, kw_only=True):
     pid: int | None = None
     seconds: float | None = None
     verdicts: tuple[Verdict, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 class FileStatus(Value, frozen=True, kw_only=True):
@@ -98,3 +99,28 @@ class Checked(Value, frozen=True, kw_only=True):
     variants: dict[str, str | None]
     notes: tuple[str, ...]
     seconds: float
+
+
+class Check(Value, frozen=True, kw_only=True):
+    """One precondition. state: ok, note (worth knowing), bad, or unknown (an earlier one is bad).
+
+    code: what a command that needs it would end with, 0 unless bad. fix: the next command or the remedy.
+    """
+
+    name: str
+    state: Literal["ok", "note", "bad", "unknown"]
+    what: str
+    fix: str | None = None
+    code: int = 0
+
+
+class Diagnosis(Value, frozen=True, kw_only=True):
+    """What ``doctor`` found on a host, row by row, in the order in which they build on each other."""
+
+    host: str
+    checks: tuple[Check, ...]
+
+    @property
+    def worst(self) -> int:
+        """The exit code: that of the worst row, 0 when all is well."""
+        return max((check.code for check in self.checks), default=0)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from oeactl.core.host import Value
 from oeactl.edges.ssh.config import Route
-from oeactl.errors import Unreachable
+from oeactl.errors import Unreachable, UntrustedHost
 
 
 class Known(Value, frozen=True, kw_only=True):
@@ -80,7 +80,7 @@ class HostKeys:
 
     def _refusal(self, what: str, kind: str, key: bytes, hint: str | None, *details: str) -> Unreachable:
         shown = f"it shows the {kind} key {fingerprint(key)}"
-        return Unreachable(what, hint=hint, details=(shown, *details))
+        return UntrustedHost(what, hint=hint, details=(shown, *details))
 
     def _command_to_add(self, kind: str) -> str:
         compare = "compare it with the host's own (ssh-keygen -lf there, on /etc/ssh/*.pub)"

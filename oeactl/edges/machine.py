@@ -1,0 +1,32 @@
+"""The host's machine itself, through the agent.
+
+Owns: ports.Machine. Refuses: to judge what it finds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from oeactl.core.host import MachineFacts
+from oeactl.ports import Agent
+
+
+class AgentMachine:
+    """ports.Machine over an Agent."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+
+    def look(
+        self,
+        *,
+        folders: Sequence[str] = (),
+        programs: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+    ) -> MachineFacts:
+        answer = self._agent.ask(
+            "checkup", folders=list(folders), programs=list(programs), env=dict(env or {})
+        )
+        return msgspec.convert(answer, MachineFacts)
