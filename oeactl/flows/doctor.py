@@ -7,7 +7,7 @@ the one request that a server gets is a health probe.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -176,7 +176,7 @@ def _record(journal: Journal) -> Check:
     return Check(name="record", state="ok", what=f"{applied} applied" if applied else "nothing is applied")
 
 
-def _server(site: Site, survey: Survey | None) -> Iterator[Check]:
+def _server(site: Site, survey: Survey | None) -> Generator[Check, None, ServerState | None]:
     """One row; returns the state where there is one."""
     if site.server is None:
         yield Check(
