@@ -11,6 +11,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from oeactl.agent.journal import state_path
+from oeactl.agent.record import proof_dir
 from oeactl.core.host import ProofFile
 from tests.support.engine import cpu_engine
 from tests.support.patched import overlay, planned
@@ -85,3 +87,14 @@ def test_proof_is_what_the_client_reads(answer: dict[str, Any]) -> None:
     proof = msgspec.convert(answer["proof"], ProofFile)
     assert (proof.kind, proof.recipe, proof.parameters["k0"]) == ("eager", "oea", 2)
     assert len(proof.digest) == 64
+
+
+def test_a_server_that_nobody_told_leaves_proof_where_the_agent_looks(
+    answer: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = Path(answer["proof"]["file"]).parents[3]
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setenv("HOME", "/home/somebody")
+    assert [f"/home/somebody/{place}" for place in answer["home"]] == [
+        proof_dir(state_path(str(package), None))
+    ]
