@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 SECOND_NS = 1_000_000_000
 
+#: Stands for the hash of a file that is not there.
+ABSENT = ""
+
 #: A file system that cannot link; the backup serves instead.
 NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
 
@@ -43,6 +46,11 @@ def hash_of(path: str) -> str | None:
         return sha256(read(path))
     except FileNotFoundError:
         return None
+
+
+def state_of(path: str) -> str:
+    """sha256 of what ``path`` holds now, ABSENT when there is no such file."""
+    return hash_of(path) or ABSENT
 
 
 def sync_directory(path: str) -> None:
@@ -134,19 +142,21 @@ def _copy_attributes(source: str, target: str) -> None:
             os.setxattr(target, name, value)
 
 
-def swap(path: str, temporary: str, saved: str, expected: str) -> None:
+def swap(path: str, temporary: str | None, saved: str, expected: str) -> None:
     """Put ``temporary`` in the place of ``path``, which must still hold ``expected``; keep that as ``saved``.
 
-    saved is the very same inode: putting it back needs no space on a full disk and loses nothing.
+    temporary None: take it away. expected ABSENT: nothing may be there. saved is the very same inode: putting
+    it back needs no space on a full disk and loses nothing.
     """
-    reach("save original", path)
-    try:
-        os.link(path, saved)
-    except OSError as error:
-        if error.errno not in NO_LINKS:
-            raise
+    if expected != ABSENT:
+        reach("save original", path)
+        try:
+            os.link(path, saved)
+        except OSError as error:
+            if error.errno not in NO_LINKS:
+                raise
     reach("check source", path)
-    if os.path.islink(path) or hash_of(path) != expected:
+    if os.path.islink(path) or state_of(path) != expected:
         raise AgentError(
             "refused",
             "it was changed while we worked",
@@ -154,9 +164,42 @@ def swap(path: str, temporary: str, saved: str, expected: str) -> None:
             "see who changed it, then run the command again",
         )
     reach("rename", path)
-    os.rename(temporary, path)
+    if temporary is None:
+        os.unlink(path)
+    else:
+        os.rename(temporary, path)
     reach("sync directory", path)
     sync_directory(os.path.dirname(path))
+
+
+def new_folders(path: str) -> list[str]:
+    """The folders above ``path`` that do not exist, the outermost first."""
+    missing: list[str] = []
+    folder = os.path.dirname(path)
+    while not os.path.lexists(folder):
+        missing.insert(0, folder)
+        folder = os.path.dirname(folder)
+    return missing
+
+
+def make_folders(folders: list[str], uid: int, gid: int) -> None:
+    """Make what ``new_folders`` named, each for its owner and readable to all."""
+    for folder in folders:
+        reach("make folder", folder)
+        with suppress(FileExistsError):
+            os.mkdir(folder, 0o755)
+            if os.geteuid() == 0:
+                os.chown(folder, uid, gid)
+            sync_directory(os.path.dirname(folder))
+
+
+def drop_folders(folders: list[str]) -> None:
+    """Remove what ``make_folders`` made, unless something else lies there by now."""
+    for folder in reversed(folders):
+        with suppress(OSError):
+            os.rmdir(os.path.join(folder, "__pycache__"))
+        with suppress(OSError):
+            os.rmdir(folder)
 
 
 def drop_bytecode(path: str, prefix: str | None = None) -> None:
@@ -193,6 +236,16 @@ def obstacle(path: str) -> tuple[str, str] | None:
         )
     if not os.access(folder, os.W_OK | os.X_OK):
         return f"its folder {folder} cannot be written", other_user
+    return None
+
+
+def no_room(path: str) -> str | None:
+    """Why we could not put a file where none is; None if nothing is in the way. Only looks."""
+    folder = os.path.dirname((new_folders(path) or [path])[0])
+    if not os.path.isdir(folder):
+        return f"{folder} is no folder"
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return f"its folder {folder} cannot be written"
     return None
 
 

@@ -50,7 +50,15 @@ class Package:
         self.info = self._dist_info(os.path.dirname(self.directory))
 
     def file_of(self, module: str) -> str:
-        """Where ``module`` lies, or would lie, inside the package."""
+        """Where ``module`` lies, or would lie, inside the package.
+
+        A name with slashes is a file's path from the folder that holds the package.
+        """
+        if "/" in module:
+            path = os.path.join(os.path.dirname(self.directory), module)
+            if os.path.normpath(path) != path or not path.startswith(self.directory + "/"):
+                raise AgentError("usage", f"it is no plain path below {self.name}/", module)
+            return path
         inner = module.split(".")[1:]
         path = os.path.join(self.directory, *inner)
         package = os.path.join(path, "__init__.py")
@@ -222,8 +230,8 @@ def _under_root(name: str, root: str) -> str:
 
 def _verify(package: Package, modules: list[str]) -> None:
     """A folder of the right name is not yet the engine."""
-    looked_for = [package.file_of(module) for module in modules]
-    if not modules or any(os.path.lexists(path) for path in looked_for):
+    looked_for = [package.file_of(module) for module in modules if "/" not in module]
+    if not looked_for or any(os.path.lexists(path) for path in looked_for):
         return
     raise AgentError(
         "usage",

@@ -244,9 +244,14 @@ class Store:
     def _commands(self, record: dict[str, Any]) -> Iterator[str]:
         path = record["path"]
         folder, name = os.path.split(path)
-        yield f"cp -- {shlex.quote(self.backup(record['pristine_sha256']))} {shlex.quote(path)}"
+        if record["pristine_sha256"] == disk.ABSENT:
+            yield f"rm -f -- {shlex.quote(path)}"
+        else:
+            yield f"cp -- {shlex.quote(self.backup(record['pristine_sha256']))} {shlex.quote(path)}"
         if name.endswith(".py"):
             yield f"rm -f -- {shlex.quote(folder)}/__pycache__/{shlex.quote(name[: -len('.py')])}.*.pyc"
+        for made in reversed(record.get("folders", ())):
+            yield f"rmdir -- {shlex.quote(made)} 2>/dev/null || true"
 
     def _leftover(self, journal: Journal) -> dict[str, Any] | None:
         """What a crash left of a blank record, to be cleared away: for the client it is pending too."""
@@ -280,7 +285,8 @@ class Store:
         files = [dict(record) for record in journal["files"]]
         if data:
             for record in files:
-                kept = self.blob(record["pristine_sha256"])
+                digest = record["pristine_sha256"]
+                kept = b"" if digest == disk.ABSENT else self.blob(digest)
                 record["pristine"] = None if kept is None else to_text(kept)
         return {
             "root": journal["root"],

@@ -1,16 +1,18 @@
 """The import probe: do the changed modules still import, where the server would import them?
 
-Owns: one child with the server's interpreter and environment and no GPU. Refuses: to judge an engine that
-did not import before either.
+Owns: children with the server's interpreter and environment and no GPU: one with the changed files, one that
+reads their originals, for what fails or is swallowed there as well. Refuses: to hold that against a change.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from typing import Any
 
@@ -19,19 +21,33 @@ from .wire import AgentError
 
 TAIL_LINES = 20
 SWALLOWED = "ignore import error"
+FAILED = "<oeactl> does not import: "
 
+# The modules of the change, then those that gather others (a registry of models), where the release has any.
 PROGRAM = """
-import importlib, sys
-for name in sys.argv[1:]:
-    importlib.import_module(name)
+import importlib, importlib.util, json, sys, traceback
+changed, gatherers = json.loads(sys.argv[1])
+def there(name):
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ImportError:
+        return False
+for name in changed + [name for name in gatherers if there(name)]:
+    try:
+        importlib.import_module(name)
+    except Exception as error:
+        traceback.print_exc()
+        print("<oeactl> does not import: " + name, file=sys.stderr, flush=True)
 """
 
-# Before the probe's program: these files read as their originals, and no cached bytecode is used for them.
+# Before that: these files read as their originals (None: there was none), and no cached bytecode is used.
 ORIGINALS = """
 import importlib.machinery, importlib.util, json, sys
-_kept = json.loads(sys.argv.pop(1))
+_kept = json.loads(sys.argv.pop(2))
 _data = importlib.machinery.SourceFileLoader.get_data
 def _original(self, path):
+    if path in _kept and _kept[path] is None:
+        raise OSError(path)
     if path in _kept:
         return _data(self, _kept[path])
     if path.endswith(".pyc") and importlib.util.source_from_cache(path) in _kept:
@@ -40,64 +56,91 @@ def _original(self, path):
 importlib.machinery.SourceFileLoader.get_data = _original
 """
 
+_ADDRESS = re.compile(r"\b0x[0-9a-f]+\b")
 
-def run(probe: dict[str, Any], originals: dict[str, str]) -> None:
+
+def run(probe: dict[str, Any], originals: dict[str, str | None]) -> None:
     """Raise AgentError when a module fails to import, or when an import error is newly swallowed.
 
-    originals: real path -> where the bytes lie that it held before.
+    originals: real path -> where the bytes lie that it held before, None where there was no file.
     """
-    code, lines = _import(probe, PROGRAM, [])
-    if code is None:
-        raise AgentError(
-            "refused", f"the import probe did not end within {probe['timeout_s']:g} s", details=lines
-        )
+    deadline = time.monotonic() + probe["timeout_s"]
+    old = [name for name in probe["modules"] if not _is_new(name, originals)]
+    names, old_names = (json.dumps([group, list(probe["gatherers"])]) for group in (probe["modules"], old))
+    changed = _begin(probe, PROGRAM, [names])
+    before = _begin(probe, ORIGINALS + PROGRAM, [old_names, json.dumps(originals)])
+    try:
+        code, lines = _finish(changed, deadline)
+        if code is None:
+            what = f"the import probe did not end within {probe['timeout_s']:g} s"
+            raise AgentError("refused", what, details=lines[-TAIL_LINES:])
+        said = _complaints(code, lines)
+        if said:
+            known = set(_complaints(*_finish(before, deadline + probe["timeout_s"])))
+            said = [complaint for complaint in said if complaint not in known]
+    finally:
+        _end(changed)
+        _end(before)
+    if not said:
+        return
+    if said[0].startswith(SWALLOWED):
+        raise AgentError("refused", "the changed engine swallows an import error", details=said[-TAIL_LINES:])
+    what = f"the changed engine does not import: {said[0]}"
+    raise AgentError("refused", what, details=lines[-TAIL_LINES:])
+
+
+def _is_new(module: str, originals: dict[str, str | None]) -> bool:
+    """Whether the module's file was not there before: then nothing excuses that it does not import."""
+    ends = tuple(f"/{module.replace('.', '/')}{end}" for end in (".py", "/__init__.py"))
+    return any(kept is None and path.endswith(ends) for path, kept in originals.items())
+
+
+def _complaints(code: int | None, lines: list[str]) -> list[str]:
+    """What went wrong in a child, failures first, as far as two children can be compared by it."""
+    failed = [line[len(FAILED) :] for line in lines if line.startswith(FAILED)]
     if code != 0:
-        raise AgentError(
-            "refused", f"the changed engine does not import (exit code {code})", details=lines[-TAIL_LINES:]
-        )
-    new = [line for line in lines if SWALLOWED in line.lower()]
-    if new:
-        _, before = _import(probe, ORIGINALS + PROGRAM, [json.dumps(originals)])
-        new = [line for line in new if _nameless(line) not in {_nameless(old) for old in before}]
-    if new:
-        raise AgentError("refused", "the changed engine swallows an import error", details=new[-TAIL_LINES:])
+        failed.append(f"exit code {code}")
+    swallowed = [line[line.lower().find(SWALLOWED) :] for line in lines if SWALLOWED in line.lower()]
+    return failed + [SWALLOWED + _ADDRESS.sub("0x", line[len(SWALLOWED) :]) for line in swallowed]
 
 
-def _nameless(line: str) -> str:
-    """A log line from its message on: time stamps differ."""
-    return line[line.lower().find(SWALLOWED) :]
-
-
-def _import(probe: dict[str, Any], program: str, arguments: list[str]) -> tuple[int | None, list[str]]:
-    """Exit code (None: too slow) and the lines it printed."""
+def _begin(probe: dict[str, Any], program: str, arguments: list[str]) -> subprocess.Popen[bytes]:
     env = {
         **server_environment(probe["env"]),
         "CUDA_VISIBLE_DEVICES": "",
         "OEACTL_PROOF": "0",
         "PYTHONDONTWRITEBYTECODE": "1",
     }
-    command = [sys.executable, "-c", program, *arguments, *probe["modules"]]
-    child = subprocess.Popen(
-        command,
+    return subprocess.Popen(
+        [sys.executable, "-c", program, *arguments],
         cwd=probe["cwd"],
         env=env,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         start_new_session=True,
     )
+
+
+def _finish(child: subprocess.Popen[bytes], deadline: float) -> tuple[int | None, list[str]]:
+    """Exit code (None: too slow) and the lines it printed."""
     try:
-        output, _ = child.communicate(timeout=probe["timeout_s"])
+        output, _ = child.communicate(timeout=max(0.0, deadline - time.monotonic()))
         code: int | None = child.returncode
     except subprocess.TimeoutExpired:
-        _end(child)
+        _kill(child)
         output, _ = child.communicate()
         code = None
-    finally:
-        _end(child)
     return code, output.decode("utf-8", "replace").splitlines()
 
 
-def _end(child: subprocess.Popen[bytes]) -> None:
+def _kill(child: subprocess.Popen[bytes]) -> None:
     with suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """End it with all that it began; harmless once it is over."""
+    _kill(child)
     child.wait()
+    if child.stdout is not None:
+        child.stdout.close()

@@ -56,7 +56,9 @@ def _state(module: str, path: str, recorded: str | None, with_data: bool) -> dic
     """The wire's FileState, symlinks followed."""
     state: dict[str, Any] = {"module": module, "path": path, "record_sha256": recorded}
     if not os.path.lexists(path):
-        return {**state, "missing": True}
+        blocked = disk.no_room(path) if "/" in module else None
+        there = {"path": os.path.realpath(path), "writable": blocked is None, "problem": blocked}
+        return {**state, **there, "missing": True}
     try:
         facts = os.stat(path)
         real = os.path.realpath(path)

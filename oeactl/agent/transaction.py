@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import time
 import warnings
 from typing import Any
@@ -16,6 +17,7 @@ from .journal import LOCK_WAIT_S, Store, active_lease, check_lease, describe, ne
 from .steps import reach
 from .wire import AgentError, Client, check_ending, from_text, interruptible, operation, uninterrupted
 
+NEW_MODE = 0o644
 _OPERATION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
@@ -47,21 +49,37 @@ def write(request: dict[str, Any], client: Client) -> dict[str, Any]:
 
 @operation("recover")
 def recover_now(request: dict[str, Any], client: Client) -> dict[str, Any]:
-    """Finish or undo what was cut short; the journal afterwards."""
+    """Finish or undo what was cut short; the journal afterwards. force: also over files changed since."""
     store = Store(request["root"], request["state_dir"])
     if not os.path.isdir(store.path):
         return store.public(store.read())
     with store.locked(request.get("lock_wait_s", LOCK_WAIT_S)):
+        kept = _set_aside(store) if request.get("force") else []
         recovered = recover(store, skip_foreign=False)
         journal = store.read()
-    return store.public(journal, recovered=recovered)
+    return store.public(journal, recovered="; ".join([recovered, *kept]) if recovered else None)
+
+
+def _set_aside(store: Store) -> list[str]:
+    """Before a forced recovery: keep a copy of every file that somebody changed since, and put back what the
+    cut transaction found there, so that recovery can go on. Says where the copies are.
+    """
+    pending, notes = store.read()["pending"], []
+    for change in _foreign(pending) if pending else []:
+        path, target = change["path"], change["before_sha256"]
+        with uninterrupted(), disk.explained(path):
+            if os.path.exists(path):
+                notes.append(f"the file that was there is kept as {store.keep_foreign(path, disk.read(path))}")
+            disk.remove(change["temporary"])
+            _replace(store, change, target)
+    return notes
 
 
 def _is_done(journal: dict[str, Any], request: dict[str, Any]) -> bool:
     """The same message came before and its answer was lost, or there was nothing to do."""
     return (
         journal["layers"] == request["layers"]
-        and all(disk.hash_of(wanted["path"]) == wanted["after_sha256"] for wanted in request["files"])
+        and all(disk.state_of(wanted["path"]) == wanted["after_sha256"] for wanted in request["files"])
         and (active_lease(journal) is None) == (request["lease_s"] is None)
     )
 
@@ -72,10 +90,10 @@ def _change(
     """Check one FileWrite against what is on the disk now. Touches nothing but copies of foreign files."""
     path = wanted["path"]
     facts, data = _current(path)
-    before = disk.sha256(data)
+    before = disk.ABSENT if data is None else disk.sha256(data)
     after = from_text(wanted["after"])
     record = next((record for record in journal["files"] if record["path"] == path), None)
-    if disk.sha256(after) != wanted["after_sha256"]:
+    if wanted["after_sha256"] != (disk.sha256(after) if wanted["after_sha256"] else disk.ABSENT):
         raise AgentError("usage", "the new content does not match its hash", path)
     known = [wanted["after_sha256"], wanted["pristine_sha256"]]
     if record is not None:
@@ -84,16 +102,17 @@ def _change(
     if not planned or (request["kind"] == "revert" and before not in known):
         if not (request["force"] and request["kind"] == "revert"):
             raise _not_as_planned(path, before, wanted["before_sha256"])
-        notes.append(f"{path}: the foreign file was kept as {store.keep_foreign(path, data)}")
+        if data is not None:
+            notes.append(f"{path}: the foreign file was kept as {store.keep_foreign(path, data)}")
     pristine = wanted["pristine_sha256"]
-    if pristine not in (before, wanted["after_sha256"]) and store.blob(pristine) is None:
+    if pristine not in (disk.ABSENT, before, wanted["after_sha256"]) and store.blob(pristine) is None:
         raise AgentError("refused", f"there is no backup of the original {pristine[:12]}", path)
     back = wanted["after_sha256"] == pristine
     if not back:
         _compiles(path, after)
-    if facts.st_nlink > 1:
+    if data is not None and facts.st_nlink > 1:
         notes.append(f"{path}: it had {facts.st_nlink} names (hard links); only this one was changed")
-    owner = record if record is not None and back else None
+    owner = record if record is not None and back else _newcomer(facts) if data is None else None
     return {
         "module": wanted["module"],
         "path": path,
@@ -103,9 +122,23 @@ def _change(
         "mode": owner["mode"] if owner else facts.st_mode & 0o7777,
         "uid": owner["uid"] if owner else facts.st_uid,
         "gid": owner["gid"] if owner else facts.st_gid,
+        "folders": _made_for(path, journal),
         "temporary": _beside(path, request["operation"], "new"),
         "saved": _beside(path, request["operation"], "old"),
     }
+
+
+def _newcomer(folder: os.stat_result) -> dict[str, int]:
+    """Mode and owner of a file where none was: the folder's owner's where we may choose, else ours."""
+    chosen = os.geteuid() == 0
+    group = folder.st_gid if chosen or folder.st_mode & stat.S_ISGID else os.getegid()
+    return {"mode": NEW_MODE, "uid": folder.st_uid if chosen else os.geteuid(), "gid": group}
+
+
+def _made_for(path: str, journal: dict[str, Any]) -> list[str]:
+    """The folders above ``path`` that are ours: those yet to be made, and those the record says we made."""
+    made = {folder for record in journal["files"] for folder in record.get("folders", ())}
+    return sorted({*disk.new_folders(path), *(folder for folder in made if path.startswith(folder + "/"))})
 
 
 def _beside(path: str, operation: str, kind: str) -> str:
@@ -113,11 +146,16 @@ def _beside(path: str, operation: str, kind: str) -> str:
     return os.path.join(folder, f".{name}.oeactl-{operation}.{kind}")
 
 
-def _current(path: str) -> tuple[os.stat_result, bytes]:
-    """Stat and content of a file that we can replace."""
+def _current(path: str) -> tuple[os.stat_result, bytes | None]:
+    """Stat and content of a file that we can replace; where there is none, of the folder it would lie in."""
     if os.path.realpath(path) != path:
         raise AgentError("refused", "it is not the real file any more", path, "run the command again")
     with disk.explained(path):
+        if not os.path.lexists(path):
+            blocked = disk.no_room(path)
+            if blocked is not None:
+                raise AgentError("refused", blocked, path, "connect as the owner, or set become: sudo")
+            return os.stat(os.path.dirname((disk.new_folders(path) or [path])[0])), None
         problem = disk.obstacle(path)
         if problem is not None:
             raise AgentError("refused", problem[0], path, problem[1])
@@ -155,7 +193,7 @@ def _nothing_lost(journal: dict[str, Any], request: dict[str, Any]) -> None:
         path = record["path"]
         if path in kept or path in written or record["expected_sha256"] == record["pristine_sha256"]:
             continue
-        if disk.hash_of(path) == record["expected_sha256"]:
+        if disk.state_of(path) == record["expected_sha256"]:
             raise AgentError("refused", "the journal cannot be closed: it still holds our change", path)
 
 
@@ -170,8 +208,9 @@ def _make(
     try:
         with disk.explained(store.path):
             for change in moving:
-                store.keep(disk.read(change["path"]))
-                if pending["kind"] != "patch":
+                if change["before_sha256"] != disk.ABSENT:
+                    store.keep(disk.read(change["path"]))
+                if pending["kind"] != "patch" and change["after_sha256"] != disk.ABSENT:
                     store.keep(contents[change["path"]])
             store.save({**journal, "pending": pending})
             store.write_note(pending["files"])
@@ -179,12 +218,17 @@ def _make(
             _prepare(change, contents[change["path"]])
         for change in moving:
             with disk.explained(change["path"]):
-                disk.swap(change["path"], change["temporary"], change["saved"], change["before_sha256"])
+                gone = change["after_sha256"] == disk.ABSENT
+                temporary = None if gone else change["temporary"]
+                disk.swap(change["path"], temporary, change["saved"], change["before_sha256"])
         for change in moving:
             _verify(change, prefix)
         if request["probe"] is not None and moving:
             reach("probe", store.root)
-            kept = {change["path"]: store.backup(change["before_sha256"]) for change in moving}
+            kept = {
+                change["path"]: store.backup(change["before_sha256"]) if change["before_sha256"] else None
+                for change in moving
+            }
             with interruptible():
                 probe.run(request["probe"], kept)
         check_ending()
@@ -206,7 +250,7 @@ def _intent(
     touched = {path for layer in request["layers"] for path in layer["edits"]}
     records = {record["path"]: record for record in journal["files"]}
     for change in changes:
-        fields = ("module", "path", "pristine_sha256", "mode", "uid", "gid")
+        fields = ("module", "path", "pristine_sha256", "mode", "uid", "gid", "folders")
         records[change["path"]] = {field: change[field] for field in fields}
         records[change["path"]]["expected_sha256"] = change["after_sha256"]
     lease = None
@@ -228,7 +272,10 @@ def _intent(
 
 
 def _prepare(change: dict[str, Any], content: bytes) -> None:
+    if change["after_sha256"] == disk.ABSENT:
+        return
     with disk.explained(change["path"]):
+        disk.make_folders(change["folders"], change["uid"], change["gid"])
         disk.successor(
             change["path"], change["temporary"], content, change["mode"], change["uid"], change["gid"]
         )
@@ -239,15 +286,19 @@ def _verify(change: dict[str, Any], prefix: str | None) -> None:
     path = change["path"]
     with disk.explained(path):
         reach("read back", path)
-        facts = os.stat(path)
-        kept = (facts.st_mode & 0o7777, facts.st_uid, facts.st_gid)
-        if disk.hash_of(path) != change["after_sha256"] or kept != (
-            change["mode"],
-            change["uid"],
-            change["gid"],
-        ):
+        gone = change["after_sha256"] == disk.ABSENT
+        wanted = None if gone else (change["mode"], change["uid"], change["gid"])
+        if disk.state_of(path) != change["after_sha256"] or _owner(path) != wanted:
             raise AgentError("refused", "it does not read back as it was written", path)
         disk.drop_bytecode(path, prefix)
+
+
+def _owner(path: str) -> tuple[int, int, int] | None:
+    """Mode, owner and group; None where nothing is."""
+    if not os.path.lexists(path):
+        return None
+    facts = os.stat(path)
+    return facts.st_mode & 0o7777, facts.st_uid, facts.st_gid
 
 
 def _commit(store: Store, journal: dict[str, Any], pending: dict[str, Any]) -> dict[str, Any]:
@@ -263,6 +314,8 @@ def _commit(store: Store, journal: dict[str, Any], pending: dict[str, Any]) -> d
     for change in pending["changes"]:
         reach("drop saved original", change["saved"])
         disk.remove(change["saved"])
+        if change["after_sha256"] == disk.ABSENT:
+            disk.drop_folders(change["folders"])
     store.install()
     return committed
 
@@ -276,7 +329,8 @@ def _undo(store: Store, journal: dict[str, Any], moving: list[dict[str, Any]]) -
                 _put(store, change, change["before_sha256"])
         except AgentError as error:
             problems.append(f"{error.where}: {error.what}")
-            problems.append(f"cp -- {store.backup(change['before_sha256'])} {change['path']}")
+            backup = store.backup(change["before_sha256"])
+            problems.append(f"cp -- {backup} {change['path']}" if change["before_sha256"] else "rm it")
     if problems:
         raise AgentError(
             "degraded", "the change failed, and not every file could be put back", store.path, None, problems
@@ -290,22 +344,33 @@ def _undo(store: Store, journal: dict[str, Any], moving: list[dict[str, Any]]) -
 
 def _put(store: Store, change: dict[str, Any], target: str) -> None:
     """Make the file hold ``target``, one of the two contents this change knows; leave any third one alone."""
-    path, temporary, saved = change["path"], change["temporary"], change["saved"]
+    path, saved = change["path"], change["saved"]
     reach("put back", path)
-    disk.remove(temporary)
-    now = disk.hash_of(path)
+    disk.remove(change["temporary"])
+    now = disk.state_of(path)
     if now != target and now in (change["before_sha256"], change["after_sha256"]):
-        if disk.hash_of(saved) == target:
-            os.rename(saved, path)
-        else:
-            data = store.blob(target)
-            if data is None:
-                raise AgentError("degraded", f"the backup {target[:12]} is gone or damaged", path)
-            disk.successor(path, temporary, data, change["mode"], change["uid"], change["gid"])
-            os.rename(temporary, path)
-        disk.sync_directory(os.path.dirname(path))
+        _replace(store, change, target)
     disk.remove(saved)
     disk.drop_bytecode(path)
+    if target == disk.ABSENT == disk.state_of(path):
+        disk.drop_folders(change["folders"])
+
+
+def _replace(store: Store, change: dict[str, Any], target: str) -> None:
+    """Make the file hold ``target``, from the file set aside or from the backup."""
+    path, temporary, saved = change["path"], change["temporary"], change["saved"]
+    if target == disk.ABSENT:
+        disk.remove(path)
+    elif disk.hash_of(saved) == target:
+        os.rename(saved, path)
+    else:
+        data = store.blob(target)
+        if data is None:
+            raise AgentError("degraded", f"the backup {target[:12]} is gone or damaged", path)
+        disk.make_folders(change["folders"], change["uid"], change["gid"])
+        disk.successor(path, temporary, data, change["mode"], change["uid"], change["gid"])
+        os.rename(temporary, path)
+    disk.sync_directory(os.path.dirname(path))
 
 
 def recover(store: Store, *, skip_foreign: bool) -> str | None:
@@ -318,11 +383,7 @@ def recover(store: Store, *, skip_foreign: bool) -> str | None:
     if pending is None:
         return None
     finish = pending["kind"] != "patch"
-    foreign = [
-        change
-        for change in pending["changes"]
-        if disk.hash_of(change["path"]) not in (change["before_sha256"], change["after_sha256"])
-    ]
+    foreign = _foreign(pending)
     who = f"{describe(pending['holder'])} began at {pending['started_at']}"
     if foreign and not skip_foreign:
         raise AgentError(
@@ -343,3 +404,12 @@ def recover(store: Store, *, skip_foreign: bool) -> str | None:
         store.tidy(journal)
     verb = "finished" if finish else "undid"
     return f"{verb} the {pending['kind']} {pending['operation']} that {who} and that was cut short"
+
+
+def _foreign(pending: dict[str, Any]) -> list[dict[str, Any]]:
+    """Of a transaction that was cut short, the files that hold neither their old nor their new content."""
+    return [
+        change
+        for change in pending["changes"]
+        if disk.state_of(change["path"]) not in (change["before_sha256"], change["after_sha256"])
+    ]

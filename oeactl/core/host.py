@@ -64,7 +64,10 @@ class Layer(Value, frozen=True, kw_only=True):
 
 
 class FileRecord(Value, frozen=True, kw_only=True):
-    """A file the journal answers for. pristine is there when the survey asked for data."""
+    """A file the journal answers for. pristine is there when the survey asked for data.
+
+    pristine_sha256 '': there was no such file; folders: those that were made for it.
+    """
 
     module: str
     path: str
@@ -74,6 +77,7 @@ class FileRecord(Value, frozen=True, kw_only=True):
     uid: int
     gid: int
     pristine: bytes | None = None
+    folders: tuple[str, ...] = ()
 
 
 class Pending(Value, frozen=True, kw_only=True):
@@ -106,7 +110,10 @@ class Journal(Value, frozen=True, kw_only=True):
 
 
 class FileState(Value, frozen=True, kw_only=True):
-    """A target as it stands now. path: the real file (symlinks followed). missing: no such module here."""
+    """A target as it stands now. path: the real file (symlinks followed). missing: no such file here.
+
+    module: a dotted name, or for a file that is taken as a whole its path from the folder with the package.
+    """
 
     module: str
     path: str
@@ -185,7 +192,7 @@ class Survey(Value, frozen=True, kw_only=True):
 
 
 class FileWrite(Value, frozen=True, kw_only=True):
-    """Make ``path`` hold ``after``; refuse unless it holds ``before_sha256`` now.
+    """Make ``path`` hold ``after``; refuse unless it holds ``before_sha256`` now. '' is the hash of no file.
 
     pristine_sha256 names the original (backed up from ``before`` on the first patch).
     """
@@ -199,9 +206,13 @@ class FileWrite(Value, frozen=True, kw_only=True):
 
 
 class Probe(Value, frozen=True, kw_only=True):
-    """Import these modules in a child with the server's interpreter and environment, no GPU."""
+    """Import these modules in a child with the server's interpreter and environment, no GPU.
+
+    gatherers: modules that import many others and swallow what fails; imported too where there are any.
+    """
 
     modules: tuple[str, ...]
+    gatherers: tuple[str, ...] = ()
     cwd: str | None
     env: dict[str, str]
     timeout_s: float = 300.0
@@ -248,7 +259,8 @@ class Process(Value, frozen=True, kw_only=True):
 class ServerState(Value, frozen=True, kw_only=True):
     """What runs. recorded: the leader we started, None if none or gone. listener: whoever holds the port.
 
-    foreign: the listener is none of ours.
+    foreign: the listener is none of ours. lost: the leader and the workers of a server that was ready which
+    ended since, and not by oeactl. last_error: what the log says of it where the leader is among them.
     """
 
     recorded: Process | None
@@ -259,6 +271,8 @@ class ServerState(Value, frozen=True, kw_only=True):
     healthy: bool | None = None
     health: str = ""
     log_end: int = 0
+    lost: tuple[Process, ...] = ()
+    last_error: str | None = None
 
 
 class ProofFile(Value, frozen=True, kw_only=True):

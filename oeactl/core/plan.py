@@ -206,9 +206,8 @@ def _standings_of(
             raise ValueError(f"the survey lacks {name}")
         state = standing.file
         reason = in_the_way(standing)
-        if reason.kind == "missing" and is_path(name) and standing.original_sha256 == ABSENT:
-            pass  # where nothing is, a file can be put
-        elif reason.kind != "nothing":
+        free = standing.state == "missing" and is_path(name) and standing.original_sha256 == ABSENT
+        if reason.kind != "nothing" and not free:  # where nothing is, a file can be put
             reasons.append(reason)
         elif state is not None and state.problem:
             reasons.append(Reason(kind="read-only", what=state.problem, where=standing.path))
