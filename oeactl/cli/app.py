@@ -44,6 +44,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {  # section -> command -> (mo
         "recipes": ("recipes", "List the recipes, or show one with its parameters."),
         "recipe": ("recipe", "Work on one: show, check, new, lint, test, import, export."),
         "results": ("results", "What was measured: list, show, compare."),
+        "predict": ("predict", "Predict the distinct experts a step reads, and what OEA leaves."),
     },
 }
 COMMANDS = {name: row for section in SECTIONS.values() for name, row in section.items()}

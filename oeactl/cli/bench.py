@@ -26,6 +26,12 @@ SeedOption = Annotated[int | None, typer.Option("--seed", min=0, help="What the 
 LabelOption = Annotated[
     str | None, typer.Option("--label", metavar="NAME", help="Name of the run; else the recipes on the host.")
 ]
+ExpertsOption = Annotated[
+    bool,
+    typer.Option(
+        "--experts", help="After each level, see which experts a small batch of that size really uses."
+    ),
+]
 
 
 @command(
@@ -41,6 +47,7 @@ def bench(
     requests: RequestsOption = None,
     seed: SeedOption = None,
     label: LabelOption = None,
+    experts: ExpertsOption = False,
 ) -> int:
     """Measure throughput level by level on the server as it runs, into results/.
 
@@ -75,6 +82,7 @@ def bench(
         modules=tuple(dict.fromkeys(module for recipe in recipes for module in recipe.modules)),
         oeactl_version=__version__,
         label=label,
+        experts=experts,
     )
     store = ResultsFolder(call.project.root / "results")
     with wired(call, chosen) as here:

@@ -16,6 +16,7 @@ import msgspec
 from oeactl.core.gates import Activation, Gate, Target
 from oeactl.core.host import Value
 from oeactl.core.load import Measurement, Point, Sweep
+from oeactl.core.routing import ExpertsSeen
 
 SCHEMA_VERSION = 1
 
@@ -171,7 +172,8 @@ class PointRecord(Value, frozen=True, kw_only=True):
     """One level as it went. argv: the driver's, without interpreter; tail: its last lines where it failed.
 
     workload_sha256: of what defines the prompts (dataset, lengths, count, seed, tokenizer, client version).
-    output_tokens_per_s_per_gpu: None where the number of GPUs is not known.
+    output_tokens_per_s_per_gpu: None where the number of GPUs is not known. experts: what a small batch of
+    its own, sent after the measured one, used; None when that was not asked for.
     """
 
     index: int
@@ -188,6 +190,7 @@ class PointRecord(Value, frozen=True, kw_only=True):
     warm_up: WarmUp | None = None
     raw: RawFile | None = None
     tail: tuple[str, ...] = ()
+    experts: ExpertsSeen | None = None
 
 
 class Trial(Value, frozen=True, kw_only=True):

@@ -21,6 +21,7 @@ import gzip
 import hashlib
 import os
 import shutil
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -79,6 +80,21 @@ class ResultsFolder:
         if not path.exists():
             _write_new(path, gzip.compress(data, mtime=0), parents=True)
         return RawFile(sha256=digest, bytes=len(data))
+
+    def load_raw(self, run: Run, digest: str) -> bytes:
+        """Read raw rows back. Raises UsageError where they are not here, or not what the hash says."""
+        path = Path(run.path) / "raw" / f"{digest}.json.gz"
+        try:
+            data = gzip.decompress(path.read_bytes())
+        except (OSError, EOFError, zlib.error) as problem:
+            raise UsageError(
+                "the raw rows of this run are not here",
+                where=str(path),
+                hint="raw/ is not kept in git: use the machine that measured",
+            ) from problem
+        if hashlib.sha256(data).hexdigest() != digest:
+            raise UsageError("these raw rows are not what the run recorded", where=str(path))
+        return data
 
     def save_point(self, trial: Trial, point: PointRecord) -> None:
         """Keep one level, now."""

@@ -53,6 +53,7 @@ class Order:
     """What a bench is asked for. label: None, and the recipes on the host name it. token: 8 hex digits.
 
     modules: the files to hash beside those of the journal. point_timeout_s: the longest one burst may take.
+    experts: also see which experts are used, in a batch of its own after each level.
     """
 
     sweep: Sweep
@@ -61,6 +62,7 @@ class Order:
     oeactl_version: str
     label: str | None = None
     point_timeout_s: float = POINT_TIMEOUT_S
+    experts: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,6 +117,7 @@ def _course(
         tokenizer=_text(trial.server.args.get("tokenizer_path")) or trial.model.path or "",
         gpus=trial.server.gpus,
         point_timeout_s=order.point_timeout_s,
+        experts=order.experts,
     )
 
 

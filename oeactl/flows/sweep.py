@@ -21,8 +21,10 @@ from oeactl.core.gates import Evidence, Target, failures, judge, leader, warning
 from oeactl.core.host import ProofFile, Reply, ServerState, Survey
 from oeactl.core.load import Point, Sweep
 from oeactl.core.results import moment, record
+from oeactl.core.routing import ExpertsSeen, unseen
 from oeactl.core.run import Outcome, PointRecord, ProofRecord, RawFile, Trial, WarmUp
 from oeactl.errors import OeactlError
+from oeactl.flows.experts import see_experts
 from oeactl.flows.site import Site, look
 from oeactl.ports import Driver, Engine, PointMeasured, PointRequest, Server, Store
 
@@ -40,6 +42,7 @@ class Course:
     """What one sweep needs. url, model, tokenizer: as seen on the host; survey: the host before the sweep.
 
     gpus: how many the server uses, None unknown. point_timeout_s: the longest that one burst may take.
+    experts: also see, after each level, which experts a small batch of its own uses.
     """
 
     site: Site
@@ -55,6 +58,7 @@ class Course:
     tokenizer: str
     gpus: int | None
     point_timeout_s: float
+    experts: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +68,7 @@ class _Seen:
     kept: PointRecord
     evidence: Evidence
     proofs: tuple[ProofFile, ...]
+    interrupted: bool = False  # after it was measured
 
     @property
     def server_gone(self) -> bool:
@@ -83,6 +88,8 @@ def run_sweep(course: Course, trial: Trial) -> tuple[Trial, OeactlError | None]:
         for index, point in enumerate(course.sweep.points, start=1):
             levels.append(_level(course, trial, index, point))
             _say_once(course, levels)
+            if levels[-1].interrupted:
+                raise KeyboardInterrupt
             if levels[-1].server_gone:
                 outcome, reason = "server_lost", f"the server did not survive level {point.concurrency}"
                 break
@@ -114,11 +121,13 @@ def _level(course: Course, trial: Trial, index: int, point: Point) -> _Seen:
     evidence, proofs = _look_again(course, point, before, measured, warm_up)
     gates = judge(evidence)
     reasons = failures(gates)
+    ended = site.clock.now()
+    experts, interrupted = _experts(course, trial, evidence)
     kept = PointRecord(
         index=index,
         point=point,
         started_at=moment(started),
-        ended_at=moment(site.clock.now()),
+        ended_at=moment(ended),
         argv=measured.argv,
         workload_sha256=_workload(course, trial, point),
         valid=not reasons,
@@ -129,11 +138,12 @@ def _level(course: Course, trial: Trial, index: int, point: Point) -> _Seen:
         warm_up=warm_up,
         raw=_raw(course, trial, measured),
         tail=measured.tail[-_TAIL_LINES:],
+        experts=experts,
     )
     course.store.save_point(trial, kept)
     for line in reasons:
         site.progress.warn(f"level {point.concurrency} is void: {line}")
-    return _Seen(kept=kept, evidence=evidence, proofs=proofs)
+    return _Seen(kept=kept, evidence=evidence, proofs=proofs, interrupted=interrupted)
 
 
 def _burst(course: Course, point: Point) -> tuple[PointMeasured, WarmUp | None]:
@@ -236,6 +246,30 @@ def targets(before: Survey, after: Survey) -> tuple[Target, ...]:
         for file in before.files
         if not file.missing
     )
+
+
+def _experts(course: Course, trial: Trial, evidence: Evidence) -> tuple[ExpertsSeen | None, bool]:
+    """Which experts a batch as large as the level uses, now that the level is over; None: not asked for.
+
+    Nothing that happens here may cost the level, which was measured. True: Ctrl-C came meanwhile.
+    """
+    if not course.experts:
+        return None, False
+    requests = evidence.point.concurrency
+    if evidence.token_after is False:
+        return unseen(requests, "the server no longer answered after the level"), False
+    course.site.progress.update("seeing which experts are used")
+    try:
+        seen, usage = see_experts(course.engine, course.survey, requests)
+    except KeyboardInterrupt:
+        return unseen(requests, "interrupted"), True
+    except OeactlError as problem:
+        return unseen(requests, problem.what), False
+    if usage is None:
+        return seen, False
+    data = json.dumps(msgspec.to_builtins(usage), sort_keys=True, separators=(",", ":")).encode()
+    digest = course.store.save_raw(trial.run_id, data).sha256
+    return msgspec.structs.replace(seen, counts_sha256=digest), False
 
 
 def _per_gpu(course: Course, measured: PointMeasured) -> float | None:

@@ -67,9 +67,10 @@ def level_table(trial: Trial, *, width: int) -> Any:
         Column(head="TTFT ms\np99", cells=_measured(points, lambda m: f"{m.ttft_ms.p99:,.1f}"), keep=4),
         Column(head="TPOT ms\nmean", cells=_measured(points, lambda m: _mean(m.tpot_ms)), keep=2),
         Column(head="TPOT ms\np99", cells=_measured(points, lambda m: _p99(m.tpot_ms)), keep=5),
+        Column(head="experts\na step", cells=_each(points, _experts), keep=6),
         Column(head="valid", cells=_each(points, _valid), left=True),
     )
-    return _table(fitting(columns, width), dim=[not point.valid for point in points])
+    return table(fitting(columns, width), dim=[not point.valid for point in points])
 
 
 def comparison_view(one: Run, other: Run, *, width: int, names: tuple[str, str] | None = None) -> Any:
@@ -88,6 +89,8 @@ def comparison_view(one: Run, other: Run, *, width: int, names: tuple[str, str] 
         Column(head="ratio\ntok/s", cells=tuple(_DASH if r is None else f"{r:.3f}" for r in ratios)),
         *_sides(pairs, first, second, "TTFT ms", lambda m: f"{m.ttft_ms.mean:,.1f}", keep=2),
         *_sides(pairs, first, second, "TPOT ms", lambda m: _mean(m.tpot_ms), keep=1),
+        Column(head=f"{first}\nexperts", cells=tuple(_experts(a) for a, _ in pairs), keep=3),
+        Column(head=f"{second}\nexperts", cells=tuple(_experts(b) for _, b in pairs), keep=3),
         Column(head="valid", cells=tuple(_both_valid(a, b, first, second) for a, b in pairs), left=True),
     )
     lines = [f"{first}: {_described(one)}", f"{second}: {_described(other)}"]
@@ -95,7 +98,7 @@ def comparison_view(one: Run, other: Run, *, width: int, names: tuple[str, str] 
     notes.append("one server start a side: an indication, not a verdict")
     return Group(
         *(Text(line) for line in lines),
-        _table(fitting(columns, width), dim=[ratio is None for ratio in ratios]),
+        table(fitting(columns, width), dim=[ratio is None for ratio in ratios]),
         *(Text(line, style="dim") for line in notes),
         *(Text(run.path) for run in (one, other)),
     )
@@ -119,7 +122,7 @@ def listing_view(listing: Listing, *, width: int) -> Any:
         return Text(f"no runs in {listing.path}")
     skipped = [*listing.skipped, *(skipped for run in runs for skipped in run.skipped)]
     return Group(
-        *([_table(fitting(columns, width))] if runs else []),
+        *([table(fitting(columns, width))] if runs else []),
         *(Text(f"skipped {one.path}: {one.why}", style="yellow") for one in skipped),
     )
 
@@ -172,6 +175,7 @@ def comparison_document(one: Run, other: Run) -> dict[str, Any]:
                 "output_len": a.point.output_len,
                 "output_tokens_per_s": [_rate(a), _rate(b)],
                 "ratio": _ratio(a, b),
+                "distinct_experts": [_distinct(a), _distinct(b)],
                 "valid": [a.valid, b is not None and b.valid],
             }
             for a, b in _pairs(one, other)
@@ -259,9 +263,11 @@ def _warned(trial: Trial) -> Iterable[str]:
         yield f"{name}, level {levels}: {reason}"
     if unseen:
         yield f"not measured: {', '.join(unseen)}"
+    blind = {p.experts.reason: None for p in trial.points if p.experts and p.experts.outcome != "measured"}
+    yield from (f"experts not measured: {reason}" for reason in blind)
 
 
-def _table(columns: Sequence[Column], *, dim: Sequence[bool] = ()) -> Any:
+def table(columns: Sequence[Column], *, dim: Sequence[bool] = ()) -> Any:
     from rich.table import Table
 
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
@@ -298,6 +304,15 @@ def _lengths(point: PointRecord) -> str:
 def _per_gpu(point: PointRecord) -> str:
     rate = point.output_tokens_per_s_per_gpu
     return _DASH if rate is None else f"{rate:,.1f}"
+
+
+def _distinct(point: PointRecord | None) -> float | None:
+    return None if point is None or point.experts is None else point.experts.distinct_mean
+
+
+def _experts(point: PointRecord | None) -> str:
+    distinct = _distinct(point)
+    return _DASH if distinct is None else f"{distinct:.1f}"
 
 
 def _valid(point: PointRecord) -> str:

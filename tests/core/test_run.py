@@ -53,6 +53,12 @@ def test_a_golden_file_of_every_version_can_be_read(name: str, kind: type[Docume
         assert parse(data, kind) == golden_values()[name]
 
 
+def test_a_level_kept_before_experts_were_recorded_is_read() -> None:
+    body = json.loads(dump(a_record(1, SWEEP.points[0])))
+    del body["experts"]
+    assert parse(json.dumps(body).encode(), PointRecord).experts is None
+
+
 def test_what_is_written_is_strict_sorted_json_with_aware_utc_times() -> None:
     text = dump(a_trial()).decode()
     body = json.loads(text, parse_constant=lambda name: pytest.fail(name))

@@ -379,3 +379,50 @@ def test_a_warning_is_said_at_the_first_level_that_has_it(ready: Bench) -> None:
     ready.driver.happens = {(n, "measured"): odd for n in (4, 8)}
     ready.run(1, 4, 8)
     assert [note.partition(": ")[0] for note in ready.told.notes] == ["level 4"]
+
+
+def test_experts_are_seen_after_each_level_in_a_batch_of_its_size(ready: Bench) -> None:
+    ready.experts = True
+    asked = ready.world.asked
+    ready.run(1, 4)
+    assert asked.index("experts 1") > asked.index("measured 1")
+    assert asked.index("measured 4") > asked.index("experts 1")
+    (first, second) = ready.kept().trials[0].points
+    assert first.experts is not None and second.experts is not None
+    assert (first.experts.requests, second.experts.requests) == (1, 4)
+    assert second.experts.distinct_mean == 2.0 and second.experts.experts == 4
+    usage = ready.store.load_raw(ready.kept(), second.experts.counts_sha256 or "")
+    assert b'"counts":[[0,64,64,0]]' in usage
+
+
+def test_experts_are_not_looked_at_unless_asked_for(ready: Bench) -> None:
+    ready.run(4)
+    assert not [one for one in ready.world.asked if one.startswith("experts")]
+    assert ready.kept().trials[0].points[0].experts is None
+
+
+def test_a_server_that_cannot_show_its_experts_spoils_no_level(ready: Bench) -> None:
+    ready.experts = True
+    ready.world.routing = "release 0.5.6 does not return routed experts"
+    benched = ready.run(4)
+    (point,) = benched.run.trials[0].points
+    assert point.valid and point.experts is not None
+    assert (point.experts.outcome, point.experts.reason) == ("not_measured", ready.world.routing)
+
+
+@pytest.mark.parametrize("happens", [ConnectionLost("the connection broke"), KeyboardInterrupt()])
+def test_what_happens_while_experts_are_looked_at_costs_no_level(
+    ready: Bench, happens: BaseException
+) -> None:
+    ready.experts = True
+
+    def broken() -> None:
+        raise happens
+
+    ready.world.on_experts = broken
+    benched = ready.run(1, 4)
+    interrupted = isinstance(happens, KeyboardInterrupt)
+    assert isinstance(benched.error, Interrupted) is interrupted
+    points = ready.kept().trials[0].points
+    assert len(points) == (1 if interrupted else 2) and all(point.valid for point in points)
+    assert points[0].experts is not None and points[0].experts.outcome == "not_measured"

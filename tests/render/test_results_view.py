@@ -45,7 +45,7 @@ def run_of(*rates: float, label: str = "oea") -> Run:
 
 def test_the_table_has_level_throughput_latency_and_validity_with_units() -> None:
     lines = shown(level_table(a_trial(), width=100)).splitlines()
-    assert lines[0].split() == ["tokens", "output", "tok/s", *("TTFT", "ms") * 2, *("TPOT", "ms") * 2]
+    assert lines[0].split() == ["tokens", "output", "tok/s", *("TTFT", "ms") * 2, *("TPOT", "ms") * 2, "experts"]
     assert lines[1].split() == [
         "level",
         "in/out",
@@ -56,10 +56,12 @@ def test_the_table_has_level_throughput_latency_and_validity_with_units() -> Non
         "p99",
         "mean",
         "p99",
+        "a",
+        "step",
         "valid",
     ]
-    assert lines[2].split() == ["4", "64/32", "400.0", "200.0", "60.0", "90.0", "8.00", "12.00", "yes"]
-    assert lines[3].split() == ["16", "64/32", "-", "-", "-", "-", "-", "-", "void:", "completed"]
+    assert lines[2].split() == ["4", "64/32", "400.0", "200.0", "60.0", "90.0", "8.00", "12.00", "9.8", "yes"]
+    assert lines[3].split() == ["16", "64/32", *"-------", "void:", "completed"]
 
 
 def test_figures_stand_right_under_their_heads() -> None:

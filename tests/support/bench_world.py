@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -30,6 +32,7 @@ from oeactl.core.host import (
 )
 from oeactl.core.inventory import EngineSpec, Host, ServerSpec
 from oeactl.core.load import Sweep, make_sweep
+from oeactl.core.routing import RoutedRequest
 from oeactl.core.run import DriverRecord, Run
 from oeactl.edges.store import ResultsFolder
 from oeactl.errors import ConnectionLost, Locked
@@ -91,6 +94,9 @@ class World:
         )
         self.proofs: tuple[ProofFile, ...] = (PROOF,) if patched else ()
         self.on_exercise: Callable[[], None] = lambda: None
+        self.on_experts: Callable[[], None] = lambda: None
+        self.routing: str | None = None
+        self.model = {"architectures": ["Glm4MoeForCausalLM"], "num_hidden_layers": 2, "num_experts": 4}
         self.flushes: list[bool] = []
         self.info: dict[str, Any] = {
             "model_path": "/models/tiny",
@@ -141,7 +147,7 @@ class FakeFiles:
                 FileState(module="sglang.absent", path="", missing=True),
             ),
             journal=world.journal,
-            model=ModelFacts(path="/models/tiny", config={"architectures": ["Glm4MoeForCausalLM"]}),
+            model=ModelFacts(path="/models/tiny", config=world.model),
         )
 
     def write(self, transaction: Transaction) -> Written:
@@ -208,6 +214,22 @@ class FakeEngine:
         if len(prompts) > 1:
             self._world.on_exercise()
         return (TOKEN if self._world.state.healthy else GONE,) * len(prompts)
+
+    def routed_experts(
+        self, *, prompts: Sequence[Sequence[int]], output_len: int
+    ) -> tuple[RoutedRequest, ...] | str:
+        world = self._world
+        world.asked.append(f"experts {len(prompts)}")
+        world.on_experts()
+        if world.routing is not None:
+            return world.routing
+        step = [0, 0, *(expert for expert in (1, 2))]  # a dense layer, and one of two experts a token
+        tokens = len(prompts[0]) + output_len - 1
+        data = array("i", step * tokens).tobytes()
+        one = RoutedRequest(
+            prompt_tokens=len(prompts[0]), output_tokens=output_len, experts=b64encode(data).decode()
+        )
+        return (one,) * len(prompts)
 
     def flush_cache(self) -> bool:
         self._world.asked.append("flush")
@@ -298,6 +320,7 @@ class Bench:
             env={"OMP_NUM_THREADS": "1", "HF_TOKEN": "very-secret"},
         )
         self.label: str | None = None
+        self.experts = False
 
     def site(self) -> Site:
         return Site(
@@ -322,6 +345,7 @@ class Bench:
                 modules=(MODULE,),
                 oeactl_version="0.1.0",
                 label=self.label,
+                experts=self.experts,
             ),
         )
 

@@ -9,6 +9,7 @@ import msgspec
 from oeactl.core.gates import Activation, Target, failures, judge
 from oeactl.core.load import Point, make_sweep
 from oeactl.core.results import analyse, moment
+from oeactl.core.routing import ExpertsSeen, LayerSeen
 from oeactl.core.run import (
     AppliedRecipe,
     Arm,
@@ -90,6 +91,23 @@ def a_record(index: int, point: Point, *, tokens_per_s: float = 400.0, fault: st
         ),
         raw=None if fault else RawFile(sha256="ef" * 32, bytes=12345),
         tail=("ConnectionRefusedError: gone",) if fault else (),
+        experts=None if fault else some_experts(point.concurrency),
+    )
+
+
+def some_experts(requests: int) -> ExpertsSeen:
+    return ExpertsSeen(
+        outcome="measured",
+        requests=requests,
+        decode_steps=16,
+        top_k=8,
+        experts=128,
+        distinct_mean=9.75,
+        layers=(
+            LayerSeen(layer=1, distinct_mean=10.5, distinct_min=8, distinct_max=13),
+            LayerSeen(layer=2, distinct_mean=9.0, distinct_min=8, distinct_max=11),
+        ),
+        counts_sha256="fe" * 32,
     )
 
 

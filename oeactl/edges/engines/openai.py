@@ -11,6 +11,7 @@ from typing import Any
 
 from oeactl.core.host import Reply
 from oeactl.core.redact import redact
+from oeactl.core.routing import RoutedRequest
 from oeactl.edges.engines.requests import Loopback, decoded
 from oeactl.edges.engines.sglang import unanswered
 from oeactl.ports import Agent
@@ -80,3 +81,9 @@ class OpenAIEngine:
     def flush_cache(self) -> bool:
         """There is no such endpoint."""
         return False
+
+    def routed_experts(
+        self, *, prompts: Sequence[Sequence[int]], output_len: int
+    ) -> tuple[RoutedRequest, ...] | str:
+        """This API does not tell."""
+        return "the OpenAI API does not tell which experts were used"

@@ -11,6 +11,7 @@ from typing import Any
 
 from oeactl.core.host import Reply
 from oeactl.core.redact import redact
+from oeactl.core.routing import RoutedRequest, why_unseen
 from oeactl.edges.engines.requests import Loopback, decoded
 from oeactl.errors import Unreachable
 from oeactl.ports import Agent
@@ -69,6 +70,34 @@ class SglangEngine:
             if reply.status not in (400, 503):
                 return False
         return False
+
+    def routed_experts(
+        self, *, prompts: Sequence[Sequence[int]], output_len: int
+    ) -> tuple[RoutedRequest, ...] | str:
+        """Generate for all prompts in one request, which the engine decodes as one batch."""
+        cannot = why_unseen(self.info(), len(prompts))
+        if cannot is not None:
+            return cannot
+        body = {
+            "input_ids": [list(prompt) for prompt in prompts],
+            "sampling_params": {"max_new_tokens": output_len, "temperature": 0, "ignore_eos": True},
+            "return_routed_experts": True,
+        }
+        (reply,) = self._http.post("/generate", [body], timeout_s=self._timeout_s)
+        answers = decoded(reply)
+        if reply.status != 200 or not isinstance(answers, list) or len(answers) != len(prompts):
+            return f"the batch was answered {reply.status} {reply.error}".strip()
+        try:
+            return tuple(
+                RoutedRequest(
+                    prompt_tokens=int(meta["prompt_tokens"]),
+                    output_tokens=int(meta["completion_tokens"]),
+                    experts=str(meta["routed_experts"]),
+                )
+                for meta in (answer["meta_info"] for answer in answers)
+            )
+        except (KeyError, TypeError, ValueError):
+            return "the answers carry no routed experts"
 
     def _object(self, *paths: str) -> dict[str, Any]:
         """The first of these endpoints that this release has."""

@@ -1,0 +1,1 @@
+"""Data that comes with oeactl, read by edges."""
