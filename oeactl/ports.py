@@ -142,13 +142,15 @@ class Ready(Value, frozen=True, kw_only=True):
 class Failed(Value, frozen=True, kw_only=True):
     """It does not. why: one line. first_error: the first error in the log. tail: its last lines.
 
-    hint: the remedy where the kind of error has one.
+    hint: the remedy where the kind of error has one. kind: "port" for a port of the engine's own choice that
+    was taken, "loop" when something starts the server again after each failure; None for all else.
     """
 
     why: str
     first_error: str | None = None
     hint: str | None = None
     tail: tuple[str, ...] = ()
+    kind: Literal["port", "loop"] | None = None
 
 
 class Server(Protocol):

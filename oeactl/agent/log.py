@@ -14,6 +14,7 @@ from typing import BinaryIO, NamedTuple
 CHUNK = 1 << 20
 UP = "up, says its log"
 KEEP = 400  # lines remembered
+LAST_WORDS = 2000  # lines that are searched for the reason of an end
 LONGEST = 2000  # of one line; engines print their whole configuration in one
 
 _STAMP = re.compile(
@@ -40,6 +41,7 @@ _PHASES: tuple[tuple[str, str], ...] = (
     (r"Application startup complete|Uvicorn running on|Running warmup|^Prefill batch", "warming up"),
     (r"fired up and ready", UP),
 )
+_BEGINS = re.compile(_PHASES[0][0])
 _BARS: tuple[tuple[str, str, bool], ...] = (  # the last: in per cent rather than steps
     (r"shards|[Ll]oading weights", "loading weights", True),
     (r"Capturing", "capturing CUDA graphs", False),
@@ -120,15 +122,21 @@ def _short(text: str, width: int = 100) -> str:
 class FirstError:
     """Reads lines in order and keeps the first of the surest kind: mostly the reason of a death.
 
-    Of chained tracebacks the first is the root; its last line is the one kept.
+    Of chained tracebacks the first is the root; its last line is the one kept. begins_again: the engine
+    began, complained, and began once more.
     """
 
     def __init__(self) -> None:
         self.found: Complaint | None = None
+        self.begins_again = False
         self._in_traceback = False
+        self._begun = False
 
     def feed(self, line: str) -> None:
         text = bare(line)
+        if _BEGINS.search(text):
+            self.begins_again = self.begins_again or (self._begun and self.found is not None)
+            self._begun = True
         if "Traceback (most recent call last)" in text:
             self._in_traceback = True
             return
@@ -217,6 +225,14 @@ class Tail:
             self.last.append(line)
             self.error.feed(line)
         return lines
+
+
+def first_error(path: str, begin: int) -> str | None:
+    """The first error among the last lines after the offset ``begin``, None where there is none."""
+    reader = FirstError()
+    for line in last_lines(path, LAST_WORDS, begin):
+        reader.feed(line)
+    return reader.found.line if reader.found else None
 
 
 def end_of(path: str) -> int:

@@ -28,6 +28,8 @@ QUICK_S = 2.0  # after a quick 503: the engine says "starting" and generates not
 SLOW_S = 10.0  # after anything else: probes that pile up can crash a scheduler
 PROBE_TIMEOUT_S = 30.0
 COMPLETION_TIMEOUT_S = 900.0  # the first one may compile kernels
+CANARY_AT_ONCE = 8
+CANARY_TIMEOUT_S = 120.0  # of one completion, once the first has come
 TAIL_LINES = 20
 PHASE_S = 5.0  # so long a known phase stands before any other line is told
 STATUS_EVERY_S = 2.0
@@ -42,8 +44,9 @@ OPENAI = {"prompt": "1 2 3", "max_tokens": 2, "temperature": 0}
 
 
 class Probe(threading.Thread):
-    """Asks one thing at a time: is it well, then for a completion. ``done``: an answer has settled it.
+    """Asks one thing at a time: is it well, then for a completion, then for ``canary`` more, some at once.
 
+    done: an answer has settled it.
     seen: the last answer in words. refusal: a completion that no waiting will mend.
     """
 
@@ -96,23 +99,24 @@ class Probe(threading.Thread):
             timeout_s=timeout_s,
         )
 
-    def _complete(self) -> Answer:
+    def _complete(self, timeout_s: float = COMPLETION_TIMEOUT_S) -> Answer:
         if self._request["kind"] == "sglang":
-            return self._fetch("/generate", NATIVE, COMPLETION_TIMEOUT_S)
+            return self._fetch("/generate", NATIVE, timeout_s)
         models = self._fetch("/v1/models").json()
         names = [one.get("id") for one in models.get("data", [])] if isinstance(models, dict) else []
         body = {"model": self._request.get("model") or (names[0] if names else ""), **OPENAI}
-        answer = self._fetch("/v1/completions", body, COMPLETION_TIMEOUT_S)
+        answer = self._fetch("/v1/completions", body, timeout_s)
         if answer.status in (404, 405):
             chat = {**body, "messages": [{"role": "user", "content": body.pop("prompt")}]}
             chat.pop("prompt", None)
-            return self._fetch("/v1/chat/completions", chat, COMPLETION_TIMEOUT_S)
+            return self._fetch("/v1/chat/completions", chat, timeout_s)
         return answer
 
     def _judge(self, answer: Answer) -> float:
         if answer.refused:
             return CLOSED_S
         if answer.status == 200 and generated(answer.json()):
+            self.refusal = self._canary(int(self._request.get("canary") or 0))
             self.done.set()
             return 0.0
         text = answer.error or answer.body[:300].decode("utf-8", "replace")
@@ -121,6 +125,23 @@ class Probe(threading.Thread):
             self.refusal = self.seen
             self.done.set()
         return SLOW_S
+
+    def _canary(self, count: int) -> str:
+        """What is wrong with ``count`` more completions, "" when all came. Some servers hang at the 100th."""
+        came: list[bool] = []
+
+        def one(number: int) -> str:
+            if self._stopped.is_set():
+                return ""
+            answer = self._complete(CANARY_TIMEOUT_S)
+            came.append(True)
+            self.seen = f"waiting for canary completions: {len(came)}/{count}"
+            if answer.status == 200 and generated(answer.json()):
+                return ""
+            return answer.error or f"HTTP {answer.status}: {answer.body[:200].decode('utf-8', 'replace')}"
+
+        wrong = [text for text in http.side_by_side(one, list(range(count)), CANARY_AT_ONCE) if text]
+        return f"{len(wrong)} of {count} canary completions failed: {wrong[0]}" if wrong else ""
 
 
 def generated(body: Any) -> bool:
@@ -166,6 +187,8 @@ class Watch:
                     probe.nudge.set()
 
     def death(self) -> str | None:
+        if self.tail.error.begins_again:
+            return "it failed, and something starts it again (a restart policy, a loop in a script)"
         if self.leader:
             return None if process.alive(self.leader) else "the server's process ended"
         if time.monotonic() < self._status_at:
@@ -197,11 +220,13 @@ class Watch:
         time.sleep(POLL_S)  # its last words
         self.tail.finish()
         error = self.tail.error.found
+        kind = "port" if error and error.kind == "port" else None
         return {
             "failed": {
                 "why": why,
                 "first_error": error.line if error else None,
                 "hint": log.REMEDIES.get(error.kind) if error else None,
+                "kind": "loop" if self.tail.error.begins_again else kind,
                 "tail": list(self.tail.last)[-TAIL_LINES:],
             }
         }
@@ -229,8 +254,10 @@ def await_ready(request: Request, client: Client) -> dict[str, Any]:
         return watch.failed("the server ended after its first completion")
     if last and last.key in (found.key, (0, watch.since)):
         watch.family.known.add(found.key)
-        watch.family.look()
-        record.remember(folder, last._replace(pid=found.pid, ticks=found.ticks), watch.family)
+        roles = [(one.pid, one.ticks, process.role(process.title(one.pid))) for one in watch.family.look()]
+        workers = [one for one in roles if one[2]]
+        begun_as = last._replace(pid=found.pid, ticks=found.ticks, workers=workers)
+        record.remember(folder, begun_as, watch.family)
     return {"ready": {"process": process.describe(found), "seconds": process.age_s(found.ticks)}}
 
 

@@ -28,7 +28,8 @@ PROOF_DIR = "OEACTL_PROOF_DIR"
 class Record(NamedTuple):
     """One start. log_begin: where its lines begin in the log. family: everything seen of it so far.
 
-    pid 0: something was begun at ``ticks`` and is known by its mark alone so far.
+    pid 0: something was begun at ``ticks`` and is known by its mark alone so far. workers: pid, ticks and
+    role of each worker that there was when it was ready.
     """
 
     pid: int
@@ -42,6 +43,7 @@ class Record(NamedTuple):
     env_names: list[str]
     mark: str
     family: list[list[int]]
+    workers: list[tuple[int, int, str]] = []  # noqa: RUF012  # never changed in place
 
     @property
     def key(self) -> Key:
@@ -66,6 +68,18 @@ def state_dir(request: Request) -> str:
 
 def proof_dir(folder: str) -> str:
     return os.path.join(folder, "proof")
+
+
+def lost(last: Record | None) -> list[dict[str, object]]:
+    """The wire's Process of the leader and of each worker of a ready server that ended since, not by us."""
+    if last is None or not last.of_this_boot or not last.pid:
+        return []
+    known = [(last.pid, last.ticks, ""), *((pid, ticks, role) for pid, ticks, role in last.workers)]
+    return [
+        {"pid": pid, "start_ticks": ticks, "boot_id": last.boot_id, "title": "", "role": role}
+        for pid, ticks, role in known
+        if not process.alive((pid, ticks))
+    ]
 
 
 def _path(folder: str) -> str:

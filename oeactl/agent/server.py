@@ -40,7 +40,10 @@ def state(request: Request, client: Client) -> dict[str, Any]:
         "started_at": time.time() - process.age_s(eldest.ticks) if eldest else None,
         "foreign": bool(listener and listener.key not in family.known),
         "log_end": log.end_of(request["log"]) if request.get("log") else 0,
+        "lost": record.lost(last),
     }
+    if last and answer["lost"] and leader is None:
+        answer["last_error"] = log.first_error(last.log, last.log_begin)
     if request.get("health"):
         answer["healthy"], answer["health"] = health(request, holders is not None)
     return answer

@@ -128,6 +128,7 @@ def _server(host: Host, agent: AgentLink, files: AgentFiles, key: str | None) ->
             ready_timeout_s=spec.ready_timeout_s,
             stop_timeout_s=spec.stop_timeout_s,
             api_key=key,
+            canary=spec.canary,
         )
     return CommandsServer(
         agent,
@@ -144,6 +145,7 @@ def _server(host: Host, agent: AgentLink, files: AgentFiles, key: str | None) ->
         ready_timeout_s=spec.ready_timeout_s,
         stop_timeout_s=spec.stop_timeout_s,
         api_key=key,
+        canary=spec.canary,
     )
 
 

@@ -33,7 +33,8 @@ class ServerSpec(Value, frozen=True, kw_only=True):
     """How the server is begun and asked. argv comes after the interpreter; url is as seen on the host.
 
     start, stop, status: argv of the ``commands`` manager (status is optional; exit code 0 means running).
-    gpus: None when not stated. api_key_env: the name of a variable on this machine.
+    gpus: None when not stated. api_key_env: the name of a variable on this machine. canary: completions that
+    must come, beside the first, before the server counts as ready.
     """
 
     manager: Literal["process", "commands"] = "process"
@@ -47,6 +48,7 @@ class ServerSpec(Value, frozen=True, kw_only=True):
     status: tuple[str, ...] = ()
     log: str = ""
     api_key_env: str | None = None
+    canary: Annotated[int, msgspec.Meta(ge=0)] = 0
     ready_timeout_s: Seconds = msgspec.field(default=1800.0, name="ready_timeout")
     stop_timeout_s: Seconds = msgspec.field(default=120.0, name="stop_timeout")
 

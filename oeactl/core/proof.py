@@ -13,10 +13,13 @@ from typing import Literal
 from oeactl.core.host import Layer, Process, ProofFile, ServerState, Value
 
 Overall = Literal["taken", "captured", "compiled", "loaded", "stale", "elsewhere", "absent", "unseen"]
-Seen = Literal["eager", "capture", "compiled", "loaded", "other digest", "other file", "absent"]
+Seen = Literal["eager", "capture", "compiled", "loaded", "other digest", "other file", "absent", "gone"]
 
 #: From the best that a worker can show to the worst; the worst worker decides over all.
-_ORDER: tuple[Seen, ...] = ("eager", "capture", "compiled", "loaded", "other digest", "other file", "absent")
+_ORDER: tuple[Seen, ...] = (
+    *("eager", "capture", "compiled", "loaded"),
+    *("other digest", "other file", "absent", "gone"),
+)
 _OVERALL: dict[Seen, Overall] = {
     "eager": "taken",
     "capture": "captured",
@@ -25,6 +28,7 @@ _OVERALL: dict[Seen, Overall] = {
     "other digest": "stale",
     "other file": "elsewhere",
     "absent": "absent",
+    "gone": "absent",
 }
 _WORDS: dict[Seen, str] = {
     "eager": "went through the patched branch in decode",
@@ -34,6 +38,7 @@ _WORDS: dict[Seen, str] = {
     "other digest": "ran the patch in another version or with other parameters",
     "other file": "ran a patched copy of the file in another place",
     "absent": "showed no patched code",
+    "gone": "ended, and the server goes on without it",
 }
 
 
@@ -91,8 +96,9 @@ class Verdict(Value, frozen=True, kw_only=True):
 
 def judge_proofs(layer: Layer, state: ServerState, proofs: Sequence[ProofFile]) -> Verdict:
     """Judge one recipe by the proof files, counting only workers of this start (pid, start time)."""
-    workers = tuple(_worker(layer, worker, proofs) for worker in state.workers)
-    if not workers:
+    gone = tuple(WorkerProof(worker=worker, seen="gone") for worker in state.lost if worker.role)
+    workers = (*(_worker(layer, worker, proofs) for worker in state.workers), *gone)
+    if not state.workers:
         return Verdict(
             recipe=layer.recipe,
             overall="unseen",
@@ -105,7 +111,7 @@ def judge_proofs(layer: Layer, state: ServerState, proofs: Sequence[ProofFile]) 
         recipe=layer.recipe,
         overall=overall,
         summary=_summary(layer, worst, workers),
-        remedy=_remedy(overall, layer, state),
+        remedy="oeactl restart" if gone else _remedy(overall, layer, state),
         workers=workers,
     )
 
@@ -139,7 +145,7 @@ def _summary(layer: Layer, worst: Seen, workers: Sequence[WorkerProof]) -> str:
         if worst == "capture" and count < total:
             return f"{layer.recipe} is active: every worker ran or captured it ({count} of {total} captured)"
         return f"{layer.recipe} is active: {who} {_WORDS[worst]}"
-    state = "is compiled in" if worst == "compiled" else "is not active"
+    state = {"compiled": "is compiled in", "loaded": "is not yet proven"}.get(worst, "is not active")
     return f"{layer.recipe} {state}: {who} {_WORDS[worst]}"
 
 

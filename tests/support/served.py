@@ -34,7 +34,7 @@ class Served:
         keys: dict[str, Any] = {
             "url": self.standin.url,
             "cwd": str(self.folder),
-            "env": {"PYTHONPATH": str(self.tree.site), "STANDIN_DIGEST": "d1"},
+            "env": {"PYTHONPATH": str(self.tree.site)},
             "argv": [str(STANDIN), "--port", str(self.standin.port), *args],
             "log": str(self.standin.log),
             "ready_timeout": "30s",

@@ -54,6 +54,8 @@ def options() -> argparse.Namespace:
     parser.add_argument("--stubborn", action="store_true", help="the leader ignores SIGTERM")
     parser.add_argument("--leave-children", action="store_true", help="end without ending the workers")
     parser.add_argument("--no-completion", action="store_true", help="health is fine, completions fail")
+    parser.add_argument("--fail-after", type=int, help="so many completions come, the next do not")
+    parser.add_argument("--die-once", metavar="FILE", help="with --die: only while this file is not there")
     parser.add_argument("--busy-flushes", type=int, default=0, help="so many flushes are answered 400")
     parser.add_argument("--openai", action="store_true", help="no native API")
     parser.add_argument("--api-key")
@@ -110,6 +112,7 @@ class Handler(BaseHTTPRequestHandler):
     wanted: argparse.Namespace
     loaded_at = 0.0
     flushes = 0
+    completions = 0
     at_once = 0
     most_at_once = 0
     lock = threading.Lock()
@@ -158,6 +161,12 @@ class Handler(BaseHTTPRequestHandler):
             self.send(500, {"error": {"message": "no kernel image is available"}})
             return
         with self.lock:
+            Handler.completions += 1
+            late = self.wanted.fail_after is not None and self.completions > self.wanted.fail_after
+        if late:
+            self.send(500, {"error": {"message": "the scheduler hangs"}})
+            return
+        with self.lock:
             Handler.at_once += 1
             Handler.most_at_once = max(self.most_at_once, self.at_once)
         time.sleep(0.05)
@@ -195,7 +204,9 @@ def main() -> None:
     )
     sys.stderr.flush()
     time.sleep(wanted.slow_start)
-    if wanted.die:
+    if wanted.die and not (wanted.die_once and Path(wanted.die_once).exists()):
+        if wanted.die_once:
+            Path(wanted.die_once).touch()
         sys.stderr.write(DEATHS[wanted.die])
         sys.exit(1)
 

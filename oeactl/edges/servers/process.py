@@ -27,6 +27,7 @@ class ProcessServer:
 
     url and log as seen on the host. kind: which request proves that it generates. api_key: its value, sent
     as a header only. stop_timeout_s: what the leader gets after SIGTERM; grace_s: what the rest gets.
+    canary: so many completions more than the first must come before it is ready.
     """
 
     def __init__(
@@ -42,7 +43,9 @@ class ProcessServer:
         stop_timeout_s: float = 120.0,
         grace_s: float = 5.0,
         api_key: str | None = None,
+        canary: int = 0,
     ) -> None:
+        self._canary = canary
         self._agent = agent
         self._root = root
         self._fixed: dict[str, Any] = {
@@ -81,6 +84,7 @@ class ProcessServer:
             _teller(progress),
             process=msgspec.to_builtins(process),
             kind=self._kind,
+            canary=self._canary,
             deadline_s=self._ready_timeout_s,
             **self._place,
             **more,
