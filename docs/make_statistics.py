@@ -1,4 +1,4 @@
-"""Write the figures of docs/statistics.md by simulation: ``python -m docs.make_statistics``. A test keeps them.
+"""Write the figures of docs/statistics.md, by simulation. A test keeps them true.
 
 Everything between the two marks is made; the words around it are kept by hand.
 """

@@ -10,6 +10,7 @@ numpy and scipy are imported when a formula is used, so that nobody else waits f
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import exp, isfinite, log1p, sqrt
 from typing import TYPE_CHECKING
 
 from oeactl.core.host import Value
@@ -27,13 +28,16 @@ _SAME = 1e-12
 
 
 class Estimate(Value, frozen=True, kw_only=True):
-    """A mean log-ratio with its Student interval. sd: of one value; p: two-sided, against no difference."""
+    """A mean log-ratio with its Student interval. p: two-sided, against no difference.
+
+    trial_sd: of ln y over restarts of one arm, as these values show it.
+    """
 
     mean: float
     low: float
     high: float
     p: float
-    sd: float
+    trial_sd: float
     se: float
     df: int
     alpha: float
@@ -51,7 +55,9 @@ def paired(differences: Sequence[float], alpha: float = ALPHA) -> Estimate | Non
     if values.size < 2 or not np.isfinite(values).all():
         return None
     mean, se = paired_fit(values)
-    return _estimate(float(mean), float(se), values.size - 1, alpha, sd=float(values.std(ddof=1)))
+    return _estimate(
+        float(mean), float(se), values.size - 1, alpha, trial_sd=float(values.std(ddof=1)) / sqrt(2)
+    )
 
 
 def regression(
@@ -70,7 +76,7 @@ def regression(
     if df < 1 or not np.isfinite(values).all() or flags.min() == flags.max():
         return None
     mean, se = regression_fit(values, flags, place)
-    return _estimate(float(mean), float(se), df, alpha, sd=float(se) * np.sqrt(values.size) / 2)
+    return _estimate(float(mean), float(se), df, alpha, trial_sd=float(se) * sqrt(values.size) / 2)
 
 
 def paired_fit(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -124,8 +130,6 @@ def holm(p: Sequence[float] | np.ndarray) -> np.ndarray:
 
 def equivalent(estimate: Estimate, margin: float) -> float:
     """p of two one-sided tests for a ratio within 1/(1 + margin) .. 1 + margin; small means it is."""
-    from math import log1p
-
     from scipy import stats
 
     bound = log1p(margin)
@@ -142,8 +146,6 @@ def power(effect: float, *, trial_sd: float, pairs: int, alpha: float = ALPHA) -
 
     trial_sd: of ln y over restarts of one arm.
     """
-    from math import sqrt
-
     from scipy import stats
 
     df = pairs - 1
@@ -159,8 +161,6 @@ def smallest_effect(
 
     None for fewer than two pairs, or a spread that is not known to be above 0.
     """
-    from math import exp, isfinite
-
     if pairs < 2 or not trial_sd > 0 or not isfinite(trial_sd):
         return None
     low, high = 0.0, trial_sd
@@ -176,12 +176,12 @@ def smallest_effect(
 
 
 def look_alpha(pairs: int) -> float | None:
-    """The alpha of each look of a plan that looks after every pair from the third to ``pairs``; None: none."""
+    """The alpha of each look of a plan that looks after every pair from the third to ``pairs``, or None."""
     fitting = [most for most in LOOK_ALPHAS if FIRST_LOOK < pairs <= most]
     return LOOK_ALPHAS[min(fitting)] if fitting else None
 
 
-def _estimate(mean: float, se: float, df: int, alpha: float, *, sd: float) -> Estimate | None:
+def _estimate(mean: float, se: float, df: int, alpha: float, *, trial_sd: float) -> Estimate | None:
     from scipy import stats
 
     if not se > _SAME:
@@ -192,7 +192,7 @@ def _estimate(mean: float, se: float, df: int, alpha: float, *, sd: float) -> Es
         low=mean - half,
         high=mean + half,
         p=float(2 * stats.t.sf(abs(mean / se), df)),
-        sd=sd,
+        trial_sd=trial_sd,
         se=se,
         df=df,
         alpha=alpha,

@@ -1,4 +1,4 @@
-"""The formulas hold what they promise over thousands of made-up experiments, and promise nothing on failure."""
+"""The formulas hold what they promise over thousands of made-up experiments, and fail towards silence."""
 
 from __future__ import annotations
 
