@@ -26,6 +26,7 @@ from oeactl.core.run import (
     PointRecord,
     Trial,
 )
+from oeactl.core.verdicts import verdicts
 
 Document = TypeVar("Document", Plan, Trial, PointRecord, Analysis)
 Record = TypeVar("Record", bound=Value)
@@ -112,7 +113,8 @@ def _check_version(head: dict[str, Any], kind: type) -> None:
 
 
 def analyse(plan: Plan, trials: tuple[Trial, ...], at: float) -> Analysis:
-    """Summarise valid points by level and arm, in the plan's order. Draws no conclusion."""
+    """Summarise valid points by level and arm, in the plan's order; judge the arms of a comparison."""
+    measured = tuple(t for t in trials if plan.design is None or t.pair is not None)
     return Analysis(
         run_id=plan.run_id,
         made_at=moment(at),
@@ -121,10 +123,11 @@ def analyse(plan: Plan, trials: tuple[Trial, ...], at: float) -> Analysis:
                 concurrency=point.concurrency,
                 input_len=point.input_len,
                 output_len=point.output_len,
-                arms=tuple(_arm_at(point, arm.name, trials) for arm in plan.arms),
+                arms=tuple(_arm_at(point, arm.name, measured) for arm in plan.arms),
             )
             for point in plan.sweep.points
         ),
+        verdicts=verdicts(plan, trials),
     )
 
 

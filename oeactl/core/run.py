@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from oeactl.core.experiment import Design, Failure, Verdict
 from oeactl.core.gates import Activation, Gate, Target
 from oeactl.core.host import Value
 from oeactl.core.load import Measurement, Point, Sweep
@@ -37,14 +38,22 @@ class AppliedRecipe(Value, frozen=True, kw_only=True):
 
 
 class Arm(Value, frozen=True, kw_only=True):
-    """A build that trials measure: the recipes stacked on the pristine engine, bottom first."""
+    """A build that trials measure: the recipes stacked on the pristine engine, bottom first.
+
+    args, env: what it changes in the server's launch besides.
+    """
 
     name: str
     recipes: tuple[AppliedRecipe, ...] = ()
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class PlannedTrial(Value, frozen=True, kw_only=True):
-    """name: ``001-A``. start: on a fresh restart, or attached to what was running."""
+    """name: ``001-A``. start: on a fresh restart, or attached to what was running.
+
+    pair: None for a start that only warms up, whose figures count for nothing.
+    """
 
     name: str
     arm: str
@@ -55,7 +64,7 @@ class PlannedTrial(Value, frozen=True, kw_only=True):
 
 
 class Plan(Value, frozen=True, kw_only=True):
-    """Everything that is fixed before the first trial."""
+    """Everything that is fixed before the first trial. design: of a comparison, None for a bench."""
 
     kind: Literal["plan"] = "plan"
     schema_version: int = SCHEMA_VERSION
@@ -69,6 +78,7 @@ class Plan(Value, frozen=True, kw_only=True):
     sweep: Sweep
     arms: tuple[Arm, ...]
     trials: tuple[PlannedTrial, ...]
+    design: Design | None = None
 
 
 class HostRecord(Value, frozen=True, kw_only=True):
@@ -197,6 +207,7 @@ class Trial(Value, frozen=True, kw_only=True):
     """One build on one server start, swept once. outcome 'unfinished': its end was never written.
 
     clock_offset_s: the host's clock minus ours, when the trial began. proofs: as read when it ended.
+    ready_s: of a fresh start, from its stop to its proof. failure: why nothing could be measured.
     """
 
     kind: Literal["trial"] = "trial"
@@ -223,6 +234,8 @@ class Trial(Value, frozen=True, kw_only=True):
     activations: tuple[Activation, ...] = ()
     proofs: tuple[ProofRecord, ...] = ()
     points: tuple[PointRecord, ...] = ()
+    ready_s: float | None = None
+    failure: Failure | None = None
 
 
 class ArmAtLevel(Value, frozen=True, kw_only=True):
@@ -245,13 +258,17 @@ class LevelSummary(Value, frozen=True, kw_only=True):
 
 
 class Analysis(Value, frozen=True, kw_only=True):
-    """Derived from plan and trials; can be made again. A lone trial allows no verdict, so there is none."""
+    """Derived from plan and trials; can be made again. verdicts: one an arm after the first.
+
+    A lone trial allows no verdict, so a bench has none.
+    """
 
     kind: Literal["analysis"] = "analysis"
     schema_version: int = SCHEMA_VERSION
     run_id: str
     made_at: Moment
     levels: tuple[LevelSummary, ...]
+    verdicts: tuple[Verdict, ...] = ()
 
 
 class Skipped(Value, frozen=True, kw_only=True):

@@ -1,0 +1,97 @@
+"""The vocabulary of a comparison: what is fixed beforehand, how a trial failed, what the trials say.
+
+Owns: those values and their words. Refuses: to compute them (``design.py``, ``verdicts.py``, ``stats.py``).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from oeactl.core.host import Value
+from oeactl.core.load import Sweep
+
+Analysed = Literal["paired", "regression"]
+Leave = Literal["pristine", "patched"]
+Says = Literal["improved", "regressed", "equivalent", "inconclusive", "void"]
+FailureKind = Literal["not written", "not started", "not active", "lost under load"]
+
+
+class Design(Value, frozen=True, kw_only=True):
+    """What is fixed before the first trial, beside arms and trials. sweeps: one a pair, the same in all arms.
+
+    margin: the ratio - 1 that matters. alpha: of every look; looks: after which pairs, () for a fixed number.
+    warm: each arm is started once before the first pair, unmeasured, so that caches are warm on both sides.
+    launch_sha256: of the arms' argv and environment before redaction, so that a resumed run is the same one.
+    known_sd: of ln y over restarts of one arm, from past runs.
+    """
+
+    pairs: Annotated[int, msgspec.Meta(ge=1)]
+    seed: int
+    margin: float
+    alpha: float
+    sweeps: tuple[Sweep, ...]
+    analysis: Analysed = "paired"
+    looks: tuple[int, ...] = ()
+    primary: str = "mean over levels of ln output_tokens_per_s"
+    leave: Leave = "pristine"
+    warm: bool = True
+    launch_sha256: str = ""
+    known_sd: float | None = None
+
+
+class Failure(Value, frozen=True, kw_only=True):
+    """Why an arm could not be measured: a row like any other. first_error, tail: of the server's log."""
+
+    kind: FailureKind
+    what: str
+    first_error: str | None = None
+    tail: tuple[str, ...] = ()
+
+
+class Effect(Value, frozen=True, kw_only=True):
+    """How many times faster an arm is. low, high, p: None where no interval can be had.
+
+    confidence: of the interval (it is wider where several arms, levels or looks share the error).
+    """
+
+    ratio: float
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+    confidence: float
+    pairs: int
+
+
+class LevelEffect(Value, frozen=True, kw_only=True):
+    """One level by itself. p_adjusted: by Holm over the levels. shown: it is below alpha."""
+
+    concurrency: int
+    input_len: int
+    output_len: int
+    effect: Effect | None
+    p_adjusted: float | None
+    shown: bool
+
+
+class Verdict(Value, frozen=True, kw_only=True):
+    """What the trials say of one arm against the first.
+
+    material: all of the interval lies beyond the margin. within_margin: both one-sided tests hold it.
+    levels: the concurrencies that the effect is the mean of. trial_sd: of ln y over restarts, as seen here;
+    smallest_effect: the ratio - 1 that this many pairs show four times out of five at that spread.
+    reasons: why it is void, or what was left out.
+    """
+
+    arm: str
+    against: str
+    says: Says
+    material: bool = False
+    within_margin: bool = False
+    effect: Effect | None = None
+    levels: tuple[int, ...] = ()
+    by_level: tuple[LevelEffect, ...] = ()
+    trial_sd: float | None = None
+    smallest_effect: float | None = None
+    reasons: tuple[str, ...] = ()
