@@ -55,9 +55,9 @@ class AgentFiles:
     def settle(self, *, root: str, state_dir: str | None, operation: str) -> None:
         self._agent.ask("settle", root=root, state_dir=state_dir, operation=operation)
 
-    def recover(self, *, root: str, state_dir: str | None) -> Journal:
+    def recover(self, *, root: str, state_dir: str | None, force: bool = False) -> Journal:
         """Finish or undo what an interrupted command left; ``recovered`` says which, None if nothing was."""
-        return _read(self._agent.ask("recover", root=root, state_dir=state_dir), Journal)
+        return _read(self._agent.ask("recover", root=root, state_dir=state_dir, force=force), Journal)
 
     def journal(self, *, root: str, state_dir: str | None) -> Journal:
         return _read(self._agent.ask("journal", root=root, state_dir=state_dir), Journal)

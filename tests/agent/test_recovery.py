@@ -211,6 +211,24 @@ def test_a_foreign_edit_after_a_crash_is_not_overwritten_and_force_goes_on(groun
     assert [path.read_bytes() for path in kept] == [foreign]
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_forced_recovery_keeps_a_copy_of_the_foreign_file_and_ends_what_was_cut_short(
+    ground: Ground, kind: str
+) -> None:
+    tree, transaction = ground.prepared(kind)
+    meet(tree, transaction, at=ground.step(kind, "rename") + 1, do="kill")
+    foreign = b"MODE = 'foreign'\n"
+    tree.path(ATTENTION).write_bytes(foreign)
+    tree.path(ROUTER).unlink()
+    journal = tree.files.recover(root=tree.root, state_dir=str(tree.state), force=True)
+    assert journal.pending is None and journal.layers == ()
+    assert tree.contents() == ORIGINAL
+    assert not temporary(tree)
+    assert journal.recovered is not None
+    (kept,) = [part for part in journal.recovered.split("; ") if "is kept as" in part]
+    assert Path(kept.rpartition(" ")[2]).read_bytes() == foreign
+
+
 def test_a_file_changed_in_the_last_moment_is_left_as_it_is(ground: Ground, tmp_path: Path) -> None:
     """Between the plan's check and the rename; the other file, changed already, goes back."""
     tree, transaction = ground.prepared("patch")
