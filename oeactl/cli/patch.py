@@ -51,37 +51,48 @@ def patch(
     from oeactl.edges.clock import new_operation
     from oeactl.edges.config import read_recipe
     from oeactl.edges.local_record import local_record
+    from oeactl.errors import Degraded
     from oeactl.flows.patch import patch as run
     from oeactl.render.change import patched_document, patched_lines, planned_lines
 
     values = values_of(sets)
     loaded = read_recipe(call.root, recipe)
     with wired(call, call.host(host), yes=yes) as here:
+        operation, applied_at = new_operation(here.site.clock)
+        planned: list[Planned] = []
 
         def show(plan: Planned, survey: Survey) -> None:
+            planned.append(plan)
             if not call.json:
                 call.show(planned_lines(plan, survey, whole=dry_run or call.verbose))
 
-        operation, applied_at = new_operation(here.site.clock)
-        outcome = run(
-            here.site,
-            loaded,
-            values,
-            operation=operation,
-            applied_at=applied_at,
-            dry_run=dry_run,
-            restart=not no_restart,
-            show=show,
-        )
-        if outcome.status == "patched":
-            local_record().add(
-                OnRecord(
-                    host=here.site.host.name,
-                    address=here.site.host.address,
-                    project=str(call.project.root),
-                    recipe=outcome.plan.recipe,
-                    digest=outcome.plan.layer.digest,
-                    at=applied_at,
+        def put_on_record() -> None:
+            for plan in planned:
+                local_record().add(
+                    OnRecord(
+                        host=here.site.host.name,
+                        address=here.site.host.address,
+                        project=str(call.project.root),
+                        recipe=plan.recipe,
+                        digest=plan.digest,
+                        at=applied_at,
+                    )
                 )
+
+        try:
+            outcome = run(
+                here.site,
+                loaded,
+                values,
+                operation=operation,
+                applied_at=applied_at,
+                dry_run=dry_run,
+                restart=not no_restart,
+                show=show,
             )
+        except Degraded:
+            put_on_record()  # it may still be on the disk
+            raise
+        if outcome.status == "patched":
+            put_on_record()
         call.emit(patched_document(outcome), lambda: patched_lines(outcome, here.site.host.name))

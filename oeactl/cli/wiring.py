@@ -18,6 +18,7 @@ from oeactl.core.inventory import Host, ServerSpec, at_home, needs_home
 from oeactl.edges.agent_link import AgentLink
 from oeactl.edges.clock import SystemClock
 from oeactl.edges.files import AgentFiles
+from oeactl.edges.local import is_alive
 from oeactl.errors import UsageError
 from oeactl.flows.site import Site, survey_request
 from oeactl.ports import Driver, Engine, Remote, Server
@@ -57,6 +58,7 @@ def wired(call: Call, host: Host, *, yes: bool = False) -> Iterator[Wired]:
             progress=call.progress,
             prompt=call.prompt(yes),
             holder=Holder(user=getpass.getuser(), host=platform.node(), pid=os.getpid()),
+            alive=is_alive,
         )
         yield Wired(site=site, driver=lambda: _driver(host, agent, key), remote=remote, agent=agent)
     finally:

@@ -22,6 +22,17 @@ def open_local(name: str = "@local", *, grace_s: float = 5.0) -> Remote:
     return LocalRemote(name, grace_s)
 
 
+def is_alive(pid: int) -> bool:
+    """Whether a process of this machine has this number now."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
 class LocalRemote:
     """Commands start in the home folder, in their own session: Ctrl-C here reaches them only through us."""
 

@@ -18,14 +18,17 @@ _RENEW_AFTER_S = 60.0
 
 
 class Lease:
-    """A lease that is held. root: of the engine on the host; operation: what nobody else calls theirs."""
+    """A lease that is held. root: of the engine on the host; operation: what nobody else calls theirs.
 
-    def __init__(self, site: Site, *, root: str, operation: str, what: str) -> None:
+    taken_at: when it was taken already, by a write under the same operation.
+    """
+
+    def __init__(self, site: Site, *, root: str, operation: str, what: str, taken_at: float = 0.0) -> None:
         self._site = site
         self._root = root
         self._operation = operation
         self._what = what
-        self._taken_at = 0.0
+        self._taken_at = taken_at
 
     def take(self) -> None:
         """Take it, or make it last from now on. Raises Locked when somebody else has it."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from oeactl.core.host import Launch, ServerState
-from oeactl.errors import Interrupted, UsageError
+from oeactl.errors import Interrupted, OeactlError, Refused, UsageError
 from oeactl.flows.site import Site
 from oeactl.ports import Failed, Ready, Server
+
+TAIL_LINES = 20
 
 
 def server_of(site: Site) -> Server:
@@ -20,7 +22,7 @@ def server_of(site: Site) -> Server:
 
 def is_running(state: ServerState) -> bool:
     """Something of ours lives, or something holds the port."""
-    return state.recorded is not None or state.listener is not None
+    return state.recorded is not None or state.listener is not None or bool(state.workers)
 
 
 def describe(state: ServerState) -> str:
@@ -30,6 +32,8 @@ def describe(state: ServerState) -> str:
     if state.listener is not None:
         title = f", {state.listener.title}" if state.listener.title else ""
         return f"a server that oeactl did not start (pid {state.listener.pid}{title})"
+    if state.workers:
+        return f"what is left of a server (pid {state.workers[0].pid})"
     return "no server"
 
 
@@ -39,13 +43,49 @@ def ask(site: Site, question: str) -> None:
         raise Interrupted("not confirmed, so nothing was changed", where=site.host.name)
 
 
+def ask_to_stop(site: Site, state: ServerState, then: str = "") -> None:
+    """Ask before what runs is stopped; nothing is asked when nothing runs. then: what follows the stop.
+
+    Raises Interrupted on a no, UsageError where nobody can be asked, Refused where two servers are in play:
+    ours, and another that holds its port.
+    """
+    if not is_running(state):
+        return
+    if state.recorded is not None and state.listener is not None and state.foreign:
+        raise Refused(
+            f"two servers are here: the one that oeactl started (pid {state.recorded.pid}), and another on "
+            f"its port (pid {state.listener.pid}, {state.listener.title})",
+            where=site.host.name,
+            hint="end the other one the way it was started",
+        )
+    ask(site, f"Stop {describe(state)} on {site.host.name}{then}?")
+
+
 def bring_up(site: Site, launch: Launch) -> Ready | Failed:
-    """Start it and wait until it answers a real completion."""
+    """Start it and wait until it answers a real completion.
+
+    Once more where a port that the engine chose for itself was taken; and a server that something starts
+    again after each failure is stopped after the first.
+    """
     server = server_of(site)
+    outcome = _started(site, launch)
+    if isinstance(outcome, Failed) and outcome.kind == "port":
+        left = server.state(health=False)
+        if left.listener is None:
+            site.progress.note(f"a port inside the engine was taken ({outcome.first_error}): once more")
+            take_down(site, left)
+            outcome = _started(site, launch)
+    if isinstance(outcome, Failed) and outcome.kind == "loop":
+        site.progress.step("stopping what starts it again")
+        server.stop(site.progress)
+    return outcome
+
+
+def _started(site: Site, launch: Launch) -> Ready | Failed:
     site.progress.step("starting the server")
-    process = server.start(launch)
+    process = server_of(site).start(launch)
     site.progress.step("waiting until it answers")
-    return server.await_ready(process, launch, site.progress)
+    return server_of(site).await_ready(process, launch, site.progress)
 
 
 def take_down(site: Site, state: ServerState) -> None:
@@ -53,3 +93,21 @@ def take_down(site: Site, state: ServerState) -> None:
     if is_running(state):
         site.progress.step("stopping the server")
         server_of(site).stop(site.progress, foreign=state.recorded is None)
+
+
+def log_tail(site: Site) -> tuple[str, ...]:
+    """The log's last lines, for a message about something else: none where they cannot be had."""
+    try:
+        return server_of(site).log_lines(TAIL_LINES)
+    except OeactlError:
+        return ()
+
+
+def last_words(failed: Failed) -> tuple[str, ...]:
+    """What a server that did not come up leaves to read: its last lines, and the first error in them."""
+    return (*failed.tail, *((f"first error: {failed.first_error}",) if failed.first_error else ()))
+
+
+def remedy(site: Site, failed: Failed) -> str:
+    """The next step after a server did not come up: what that kind of error calls for, else its log."""
+    return failed.hint or f"oeactl logs --host {site.host.name}"

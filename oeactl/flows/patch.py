@@ -9,10 +9,10 @@ server where it was: healthy with the old code (exit 6, or 130), else degraded w
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from oeactl.core.host import Layer, Probe, ServerState, Survey, Transaction
+from oeactl.core.host import Probe, ServerState, Survey, Transaction
 from oeactl.core.launch import launch_of
 from oeactl.core.outcomes import Patched
 from oeactl.core.parameters import Bound, bind
@@ -20,47 +20,23 @@ from oeactl.core.plan import AlreadyApplied, Planned, make_plan
 from oeactl.core.proof import Verdict
 from oeactl.core.reasons import Refusal
 from oeactl.core.recipe import Recipe
-from oeactl.errors import Interrupted, OeactlError, RolledBack
-from oeactl.flows.lifecycle import ask, bring_up, describe, is_running, server_of, take_down
-from oeactl.flows.prove import prove
-from oeactl.flows.rollback import put_back
-from oeactl.flows.site import Site, look, look_settled, model_facts
+from oeactl.errors import ConnectionLost, Interrupted, OeactlError, RolledBack, Unreachable
+from oeactl.flows.lease import LEASE_S, KeepingProgress, Lease
+from oeactl.flows.lifecycle import (
+    ask_to_stop,
+    bring_up,
+    describe,
+    is_running,
+    last_words,
+    log_tail,
+    remedy,
+    server_of,
+    take_down,
+)
+from oeactl.flows.prove import inactive, prove, remedy_after_exercise, verdicts_of
+from oeactl.flows.rollback import Rollback
+from oeactl.flows.site import Site, claim, look_only, look_settled, model_facts
 from oeactl.ports import Failed
-
-LEASE_S = 3600.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Change:
-    """A change under way: all that putting it back needs."""
-
-    site: Site
-    survey: Survey
-    plan: Planned
-    operation: str
-    was: ServerState | None
-
-    def transaction(self, *, restart: bool) -> Transaction:
-        host = self.site.host
-        server = host.server
-        return Transaction(
-            operation=self.operation,
-            kind="patch",
-            root=self.survey.engine.root,
-            state_dir=host.state_dir,
-            files=self.plan.writes(),
-            layers=self.plan.layers_after,
-            holder=self.site.holder,
-            what=f"patch {self.plan.recipe}",
-            lease_s=LEASE_S if restart else None,
-            probe=Probe(
-                modules=tuple(file.module for file in self.plan.files),
-                cwd=server.cwd if server else None,
-                env=dict(server.env) if server else {},
-            )
-            if restart
-            else None,
-        )
 
 
 def patch(
@@ -80,26 +56,30 @@ def patch(
     """
     bind(recipe, sets, {})  # what is wrong with the words alone is said before anyone is contacted
     site.progress.step(f"looking at {site.host.name}")
-    survey = look(site, recipe.modules) if dry_run else look_settled(site, recipe.modules)
+    survey = look_only(site, recipe.modules) if dry_run else look_settled(site, recipe.modules)
     bound = bind(recipe, sets, model_facts(survey.model))
     plan = _plan(site, bound, survey, operation=operation, applied_at=applied_at)
     if isinstance(plan, AlreadyApplied):
-        return Patched(status="already applied", plan=plan, live="unchanged", notes=bound.notes)
+        return _already(site, plan, bound)
+    if not dry_run:
+        claim(site, survey.journal)
     show(plan, survey)
     restart = restart and site.server is not None
     was = server_of(site).state(health=False) if restart else None
+    notes = (*bound.notes, *plan.notes)
     if dry_run:
-        return Patched(status="dry-run", plan=plan, live="unchanged", notes=(*bound.notes, _would(was)))
-    if was is not None and is_running(was):
-        ask(site, f"Stop {describe(was)} on {site.host.name} and start it patched?")
+        return Patched(status="dry-run", plan=plan, live="unchanged", notes=(*notes, _would(site, was)))
+    if was is not None:
+        ask_to_stop(site, was, " and start it patched")
     change = _Change(site=site, survey=survey, plan=plan, operation=operation, was=was)
-    written_notes, verdicts = _carry_out(change, restart=restart)
+    written_notes, verdicts = change.carry_out()
+    untried = () if restart else ("the import probe was skipped: it runs before a restart",)
     return Patched(
         status="patched",
         plan=plan,
         live=_live(site, was),
         verdicts=verdicts,
-        notes=(*bound.notes, *plan.notes, *written_notes),
+        notes=(*notes, *written_notes, *untried),
         operation=operation,
     )
 
@@ -113,67 +93,150 @@ def _plan(
     return plan
 
 
-def _carry_out(change: _Change, *, restart: bool) -> tuple[tuple[str, ...], tuple[Verdict, ...]]:
-    """Write, then restart and prove. From the first byte written on, a failure puts everything back."""
-    site = change.site
-    try:
+def _already(site: Site, plan: AlreadyApplied, bound: Bound) -> Patched:
+    """Nothing is to be done on disk. What the running server has shown of it so far is said, not changed."""
+    verdicts: tuple[Verdict, ...] = ()
+    notes = [*bound.notes, *plan.notes]
+    if site.server is not None:
+        state = site.server.state(health=False)
+        if is_running(state):
+            verdicts = verdicts_of((plan.layer,), state, site.server.proofs())
+            notes += [f"{one.summary}: {one.remedy}" for one in verdicts if one.remedy]
+        else:
+            notes.append(f"no server runs: oeactl start --host {site.host.name}")
+    return Patched(
+        status="already applied", plan=plan, live="unchanged", verdicts=verdicts, notes=tuple(notes)
+    )
+
+
+@dataclass(kw_only=True)
+class _Change:
+    """A change under way: from the first byte written on, whatever fails puts everything back.
+
+    was: the server before; None where it is left alone. touched: its stop has begun.
+    """
+
+    site: Site
+    survey: Survey
+    plan: Planned
+    operation: str
+    was: ServerState | None
+    touched: bool = False
+
+    def carry_out(self) -> tuple[tuple[str, ...], tuple[Verdict, ...]]:
+        """Write, then restart and prove. Returns the write's notes and the proof."""
+        try:
+            notes, result = self._make()
+        except KeyboardInterrupt:
+            self._back("interrupted")
+            raise Interrupted(f"interrupted; {self._as_before()}", where=self.site.host.name) from None
+        except OeactlError as error:
+            raise self._failed(error) from error
+        except Exception as bug:
+            self._back(f"a bug of oeactl ({type(bug).__name__})")
+            raise
+        return notes, result
+
+    def _make(self) -> tuple[tuple[str, ...], tuple[Verdict, ...]]:
+        site = self.site
         site.progress.step("writing the files")
-        written = site.files.write(change.transaction(restart=restart))
-        if not restart:
+        written = site.files.write(self._transaction())
+        if self.was is None:
             return written.notes, ()
-        assert change.was is not None
-        take_down(site, change.was)
-        outcome = _run_patched(site, change.plan.layers_after)
-    except KeyboardInterrupt:
-        put_back(site, change.survey, change.plan, change.was, operation=change.operation)
-        raise Interrupted(
-            "interrupted; the files and the server are back as they were", where=site.host.name
-        ) from None
-    except OeactlError as error:
-        raise _undone(change, error.what, error) from error
-    if isinstance(outcome, Failed):
-        raise _undone(change, outcome.why, outcome)
-    inactive = [verdict for verdict in outcome if verdict.failed]
-    if inactive:
-        raise _undone(change, inactive[0].summary, inactive[0])
-    site.files.settle(
-        root=change.survey.engine.root, state_dir=site.host.state_dir, operation=change.operation
-    )
-    return written.notes, outcome
+        lease = self._lease()
+        self.site = site = replace(site, progress=KeepingProgress(site.progress, lease))
+        self.touched = True
+        take_down(site, self.was)
+        outcome = bring_up(site, launch_of(site.host, self.plan.layers_after))
+        result = outcome if isinstance(outcome, Failed) else prove(site, self.plan.layers_after)
+        if isinstance(result, Failed):
+            raise RolledBack(result.why, hint=remedy(site, result), details=last_words(result))
+        bypassed = inactive(result)
+        if bypassed is not None:
+            raise RolledBack(
+                f"{bypassed.summary}, though it was made to decode",
+                hint=remedy_after_exercise(site, bypassed),
+                details=(*log_tail(site), *bypassed.lines()),
+            )
+        lease.end()
+        return written.notes, result
+
+    def _lease(self) -> Lease:
+        """The lease that the write took with it."""
+        return Lease(
+            self.site,
+            root=self.survey.engine.root,
+            operation=self.operation,
+            what=f"patch {self.plan.recipe}",
+            taken_at=self.site.clock.now(),
+        )
+
+    def _transaction(self) -> Transaction:
+        host, restart = self.site.host, self.was is not None
+        server = host.server
+        probe = Probe(
+            modules=tuple(file.module for file in self.plan.files),
+            cwd=server.cwd if server else None,
+            env=dict(server.env) if server else {},
+        )
+        return Transaction(
+            operation=self.operation,
+            kind="patch",
+            root=self.survey.engine.root,
+            state_dir=host.state_dir,
+            files=self.plan.writes(),
+            layers=self.plan.layers_after,
+            holder=self.site.holder,
+            what=f"patch {self.plan.recipe}",
+            lease_s=LEASE_S if restart else None,
+            probe=probe if restart else None,
+        )
+
+    def _failed(self, error: OeactlError) -> OeactlError:
+        """Put everything back and say so. Raises Degraded when that fails too."""
+        if isinstance(error, Unreachable) and not isinstance(error, ConnectionLost) and not self.touched:
+            return error  # nothing was sent
+        untouched = self._back(error.what)
+        if untouched and not isinstance(error, ConnectionLost | RolledBack):
+            return error
+        return RolledBack(
+            f"{error.what}; {self._as_before()}",
+            where=self.site.host.name,
+            hint=error.hint if isinstance(error, RolledBack) else self._next(error),
+            details=error.details,
+        )
+
+    def _next(self, error: OeactlError) -> str:
+        name = self.site.host.name
+        if isinstance(error, Unreachable):
+            return f"try again once the connection holds: oeactl status --host {name}"
+        return error.hint or f"oeactl logs --host {name}"
+
+    def _back(self, why: str) -> bool:
+        """Put files and server back. Returns True when the change had never reached the disk."""
+        was = self.was if self.touched else None
+        rollback = Rollback(self.site, self.survey, self.plan, was, operation=self.operation, why=why)
+        try:
+            rollback.run()
+        finally:
+            if self.was is not None:
+                self._lease().end()
+        return bool(rollback.untouched)
+
+    def _as_before(self) -> str:
+        if self.was is None:
+            return "the files are as they were"
+        if not is_running(self.was):
+            return "the files are as they were, and the server is down as it was"
+        if not self.touched:
+            return "the files are as they were, and the server was not touched"
+        return "the files are as they were, and the server is back and healthy with them"
 
 
-def _run_patched(site: Site, layers: tuple[Layer, ...]) -> Failed | tuple[Verdict, ...]:
-    outcome = bring_up(site, launch_of(site.host, layers))
-    return outcome if isinstance(outcome, Failed) else prove(site, layers)
-
-
-def _undone(change: _Change, why: str, cause: OeactlError | Failed | Verdict) -> OeactlError:
-    """Put everything back and say so. Raises Degraded when that fails too."""
-    untouched = put_back(change.site, change.survey, change.plan, change.was, operation=change.operation)
-    if untouched and isinstance(cause, OeactlError):
-        return cause
-    details: tuple[str, ...] = ()
-    hint = "oeactl logs"
-    if isinstance(cause, Failed):
-        details = (*((f"first error: {cause.first_error}",) if cause.first_error else ()), *cause.tail)
-    elif isinstance(cause, Verdict):
-        details, hint = cause.lines(), cause.remedy or hint
-    else:
-        details = cause.details
-    running = change.was is not None and is_running(change.was)
-    return RolledBack(
-        f"{why}; rolled back: the original files are in place"
-        + (" and the server is healthy with them" if running else ""),
-        where=change.site.host.name,
-        hint=hint,
-        details=details,
-    )
-
-
-def _would(was: ServerState | None) -> str:
-    if was is None:
-        return "would not touch a server"
-    return f"would restart {describe(was)}" if is_running(was) else "would start the server"
+def _would(site: Site, was: ServerState | None) -> str:
+    if was is not None:
+        return f"would restart {describe(was)}" if is_running(was) else "would start the server"
+    return "would not touch the server" if site.server is not None else "there is no server to restart"
 
 
 def _live(site: Site, was: ServerState | None) -> Literal["restarted", "started", "old code", "no server"]:

@@ -1,103 +1,144 @@
 """Put a failed change back: first the files, then the server as it was, proven healthy.
 
 Works from what the host's journal says, so it is right whether the write happened, did not, or is unknown
-because the connection broke in the middle.
+because the connection broke in the middle. Each step may be repeated: a Ctrl-C in the middle of it, which an
+impatient hand sends easily, is not the end of it; one more is.
 """
 
 from __future__ import annotations
 
-from oeactl.core.host import FileWrite, ServerState, Survey, Transaction
+from typing import Literal
+
+from oeactl.core.host import FileWrite, Process, ServerState, Survey, Transaction
 from oeactl.core.launch import launch_of
 from oeactl.core.plan import Planned
 from oeactl.errors import Degraded, OeactlError
-from oeactl.flows.lifecycle import bring_up, is_running, server_of, take_down
+from oeactl.flows.lease import LEASE_S
+from oeactl.flows.lifecycle import is_running, last_words, server_of
 from oeactl.flows.prove import exercise
 from oeactl.flows.site import Site, look_settled
 from oeactl.ports import Failed
 
 
-def put_back(site: Site, before: Survey, plan: Planned, was: ServerState | None, *, operation: str) -> bool:
-    """Restore files and server. Returns True when the change had never reached the disk.
+class Rollback:
+    """What it takes to put one change back. was: the server before, if it was touched; None leaves it alone.
 
-    Raises Degraded, with the manual commands, when the host cannot be brought back.
+    why: what went wrong with the change, one line. untouched: after ``run``, whether the change had never
+    reached the disk.
     """
-    site.progress.step("putting everything back")
-    try:
-        now = look_settled(site, tuple(file.module for file in plan.files))
-        untouched = _files_stand(now, before, plan)
-        if not untouched:
-            site.files.write(_inverse(site, before, plan, operation))
-        site.files.settle(root=before.engine.root, state_dir=site.host.state_dir, operation=operation)
-        if was is not None:
-            _server_back(site, before, was)
-    except (OeactlError, KeyboardInterrupt) as error:
-        raise _degraded(site, before, str(error) or "interrupted again") from error
-    return untouched
 
+    def __init__(
+        self, site: Site, before: Survey, plan: Planned, was: ServerState | None, *, operation: str, why: str
+    ) -> None:
+        self.untouched: bool | None = None
+        self._site = site
+        self._before = before
+        self._plan = plan
+        self._was = was
+        self._operation = operation
+        self._why = why
+        self._stage: Literal["files", "server"] = "files"
+        self._begun: Process | None = None
+        self._baseline_fails = False
 
-def _files_stand(now: Survey, before: Survey, plan: Planned) -> bool:
-    original = {file.path: file.before_sha256 for file in plan.files}
-    return now.journal.layers == before.journal.layers and all(
-        file.sha256 == original.get(file.path, file.sha256) for file in now.files
-    )
+    def run(self) -> None:
+        """Restore files and server. Raises Degraded, with the manual commands, where that cannot be done."""
+        try:
+            try:
+                self._run()
+            except KeyboardInterrupt:
+                self._site.progress.warn("still putting everything back; Ctrl-C again leaves it as it is now")
+                self._run()
+        except KeyboardInterrupt:
+            raise self._degraded("interrupted") from None
+        except OeactlError as error:
+            raise self._degraded(error.what, error.details) from error
 
+    def _run(self) -> None:
+        self._site.progress.step("putting everything back")
+        now = look_settled(self._site, tuple(file.module for file in self._plan.files))
+        stand = self._stand(now)
+        if self.untouched is None:
+            self.untouched = stand
+        if not stand:
+            self._site.files.write(self._inverse())
+        self._stage = "server"
+        if self._was is not None:
+            self._server_back(self._was)
 
-def _inverse(site: Site, before: Survey, plan: Planned, operation: str) -> Transaction:
-    return Transaction(
-        operation=operation,
-        kind="rollback",
-        root=before.engine.root,
-        state_dir=site.host.state_dir,
-        files=tuple(
-            FileWrite(
-                module=file.module,
-                path=file.path,
-                before_sha256=file.after_sha256,
-                after=file.before,
-                after_sha256=file.before_sha256,
-                pristine_sha256=file.pristine_sha256,
+    def _stand(self, now: Survey) -> bool:
+        original = {file.path: file.before_sha256 for file in self._plan.files}
+        return now.journal.layers == self._before.journal.layers and all(
+            file.sha256 == original.get(file.path, file.sha256) for file in now.files
+        )
+
+    def _inverse(self) -> Transaction:
+        return Transaction(
+            operation=self._operation,
+            kind="rollback",
+            root=self._before.engine.root,
+            state_dir=self._site.host.state_dir,
+            files=tuple(
+                FileWrite(
+                    module=file.module,
+                    path=file.path,
+                    before_sha256=file.after_sha256,
+                    after=file.before,
+                    after_sha256=file.before_sha256,
+                    pristine_sha256=file.pristine_sha256,
+                )
+                for file in self._plan.files
+            ),
+            layers=self._before.journal.layers,
+            holder=self._site.holder,
+            what=f"roll back {self._plan.recipe}",
+            lease_s=LEASE_S if self._was is not None else None,
+        )
+
+    def _server_back(self, was: ServerState) -> None:
+        """A server that ran is replaced by one with the old code; what we began is ended in any case.
+
+        Whether something is left to end is for the host to find out: a process that was just begun may not
+        be seen yet.
+        """
+        site, server = self._site, server_of(self._site)
+        launch = launch_of(site.host, self._before.journal.layers)
+        if self._begun is None:
+            site.progress.step("stopping the server")
+            server.stop(site.progress, foreign=was.recorded is None and was.listener is not None)
+            if not is_running(was):
+                return
+            site.progress.step("starting the server with the old code")
+            self._begun = server.start(launch)
+        site.progress.step("waiting until it answers")
+        outcome = server.await_ready(self._begun, launch, site.progress)
+        failed = outcome if isinstance(outcome, Failed) else exercise(site, self._before.journal.layers)
+        if failed is not None:
+            self._baseline_fails = True
+            raise Degraded(failed.why, details=last_words(failed))
+
+    def _degraded(self, problem: str, details: tuple[str, ...] = ()) -> Degraded:
+        name = self._site.host.name
+        commands: tuple[str, ...]
+        if self._stage == "files":
+            what = f"putting the files back failed too: {problem}"
+            note = f"{self._before.host.state_dir}/RESTORE.txt"
+            commands = (
+                f"oeactl revert --host {name}",
+                f"oeactl start --host {name}",
+                f"or, on the host without oeactl: the cp commands in {note}",
             )
-            for file in plan.files
-        ),
-        layers=before.journal.layers,
-        holder=site.holder,
-        what=f"roll back {plan.recipe}",
-    )
-
-
-def _server_back(site: Site, before: Survey, was: ServerState) -> None:
-    """Leave a server that was never touched alone; else replace it by one with the old code."""
-    server = server_of(site)
-    now = server.state()
-    if is_running(was) and now.listener is not None and now.listener == was.listener:
-        return
-    take_down(site, now)
-    if not is_running(was):
-        return
-    outcome = bring_up(site, launch_of(site.host, before.journal.layers))
-    if not isinstance(outcome, Failed):
-        failed = exercise(site, before.journal.layers)
-        if failed is None:
-            return
-        outcome = failed
-    raise Degraded(
-        f"the server does not come up without the change either: {outcome.why}",
-        where=site.host.name,
-        details=outcome.tail,
-    )
-
-
-def _degraded(site: Site, before: Survey, why: str) -> Degraded:
-    host = site.host
-    commands = [f"oeactl revert --host {host.name}", f"oeactl start --host {host.name}"]
-    by_hand = f"{before.host.state_dir}/RESTORE.txt"
-    return Degraded(
-        f"the change failed, and putting it back failed too: {why}",
-        where=host.name,
-        hint=commands[0],
-        details=(
-            "to put the host back by hand:",
-            *(f"  {command}" for command in commands),
-            f"  or, on the host without oeactl: the cp commands in {by_hand}",
-        ),
-    )
+        else:
+            what = f"the files are back as they were, but the server is not: {problem}"
+            if self._baseline_fails:
+                what = (
+                    "the files are back as they were, and the server does not come up with them either, "
+                    f"so the change may not be to blame: {problem}"
+                )
+            commands = (f"oeactl logs --host {name}", f"oeactl restart --host {name}")
+        return Degraded(
+            f"{self._why}; {what}",
+            where=name,
+            hint=commands[0],
+            details=(*details, "to put the host back by hand:", *(f"  {command}" for command in commands)),
+        )

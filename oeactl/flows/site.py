@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from oeactl.core.host import Holder, ModelFacts, Survey, SurveyRequest
+from oeactl.core.host import Holder, Journal, ModelFacts, Survey, SurveyRequest
 from oeactl.core.inventory import Host
 from oeactl.core.launch import model_of
+from oeactl.core.results import moment
+from oeactl.errors import Degraded, Locked
 from oeactl.ports import Clock, Engine, Files, Progress, Prompt, Server
 
 
 @dataclass(frozen=True, kw_only=True)
 class Site:
-    """server and engine are None where the host's entry describes none: file work only."""
+    """server and engine are None where the host's entry describes none: file work only.
+
+    alive: whether a process of this machine (the client's) still runs.
+    """
 
     host: Host
     files: Files
@@ -24,6 +29,7 @@ class Site:
     progress: Progress
     prompt: Prompt
     holder: Holder
+    alive: Callable[[int], bool] = lambda pid: True
 
 
 def look(site: Site, modules: tuple[str, ...], *, data: bool = True) -> Survey:
@@ -31,17 +37,58 @@ def look(site: Site, modules: tuple[str, ...], *, data: bool = True) -> Survey:
     return site.files.survey(survey_request(site.host, modules, data=data))
 
 
-def look_settled(site: Site, modules: tuple[str, ...]) -> Survey:
-    """Look, after finishing or undoing what an interrupted command left half done on the host."""
+def look_only(site: Site, modules: tuple[str, ...]) -> Survey:
+    """Look, for a plan that nobody carries out. Raises Degraded where a command was cut short: what is on
+    disk is half done then, and nothing can be planned on it.
+    """
     survey = look(site, modules)
+    pending = survey.journal.pending
+    if pending is not None and pending.kind != "clear":
+        raise Degraded(
+            f"a {pending.kind} of {pending.started_at} was cut short, so there is nothing to plan on yet",
+            where=site.host.name,
+            hint="the next patch or revert puts that in order first",
+        )
+    return survey
+
+
+def look_settled(site: Site, modules: tuple[str, ...], *, data: bool = True, force: bool = False) -> Survey:
+    """Look, after finishing or undoing what an interrupted command left half done on the host.
+
+    force: also over a file that somebody changed since (a copy is kept); else Refused names it.
+    """
+    survey = look(site, modules, data=data)
     if survey.journal.pending is None:
         return survey
-    journal = site.files.recover(root=survey.engine.root, state_dir=site.host.state_dir)
+    journal = site.files.recover(root=survey.engine.root, state_dir=site.host.state_dir, force=force)
     if journal.recovered:
-        site.progress.note(
-            f"a command of {survey.journal.pending.started_at} was cut short: {journal.recovered}"
-        )
-    return look(site, modules)
+        site.progress.note(journal.recovered)
+    return look(site, modules, data=data)
+
+
+def claim(site: Site, journal: Journal) -> None:
+    """Raise Locked while somebody else is at work on this engine.
+
+    The lease of a command of this very user on this very machine that no longer runs is ended instead.
+    """
+    lease = journal.lease
+    if lease is None or lease.holder == site.holder:
+        return
+    who = f"{lease.holder.user}@{lease.holder.host}"
+    here = (lease.holder.user, lease.holder.host) == (site.holder.user, site.holder.host)
+    if here and not site.alive(lease.holder.pid):
+        site.files.settle(root=journal.root, state_dir=site.host.state_dir, operation=lease.operation)
+        site.progress.note(f"ended the lease of a {lease.what} of yours that no longer runs")
+        return
+    raise Locked(
+        f"{who} is at work on this engine: {lease.what}",
+        where=site.host.name,
+        hint="wait until it ends or its lease does, or ask them",
+        details=(
+            f"since {moment(lease.since):%Y-%m-%d %H:%M:%S} UTC, at most until "
+            f"{moment(lease.until):%Y-%m-%d %H:%M:%S} UTC (pid {lease.holder.pid} there)",
+        ),
+    )
 
 
 def survey_request(host: Host, modules: tuple[str, ...], *, data: bool) -> SurveyRequest:

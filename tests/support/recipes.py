@@ -14,6 +14,7 @@ id: {id}
 revision: {revision}
 title: A test
 engine: {{package: sglang}}
+proof: {proof}
 parameters:
   size: {{type: int, default: 4, min: 1, max: 64}}
 files:
@@ -28,11 +29,12 @@ def recipe_of(
     revision: int = 1,
     module: str = MODULE,
     more: str = "",
+    proof: bool = False,
     files: dict[str, bytes] | None = None,
     cases: dict[str, bytes] | None = None,
 ) -> Recipe:
     """A recipe with these edits (YAML, a list) of one module. more: further keys of that file."""
-    text = _HEAD.format(id=id, revision=revision) + f"  - module: {module}\n"
+    text = _HEAD.format(id=id, revision=revision, proof=str(proof).lower()) + f"  - module: {module}\n"
     text += textwrap.indent(textwrap.dedent(more), "    ")
     text += "    edits:\n" + textwrap.indent(textwrap.dedent(edits), "      ")
     case = {path: data.replace(b"sglang.a", module.encode()) for path, data in CASES.items()}
