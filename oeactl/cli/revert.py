@@ -34,11 +34,17 @@ def revert(
     from oeactl.flows.revert import revert as run
     from oeactl.render.change import reverted_document, reverted_lines
 
+    record = local_record()
     with wired(call, call.host(host), yes=yes) as here:
         name, project = here.site.host.name, str(call.project.root)
         operation, _ = new_operation(here.site.clock)
-        outcome = run(here.site, recipe=recipe, operation=operation, restart=not no_restart, force=force)
-    record = local_record()
-    record.remove(host=name, project=project, recipe=recipe)
+        outcome = run(
+            here.site,
+            recipe=recipe,
+            operation=operation,
+            restart=not no_restart,
+            force=force,
+            restored=lambda: record.remove(host=name, project=project, recipe=recipe),
+        )
     others = record.others(host=name, project=project)
     call.emit(reverted_document(outcome, others), lambda: reverted_lines(outcome, name, others))
