@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
 from oeactl.cli.common import Call, HostOption, YesOption, command
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from oeactl.core.outcomes import Served
     from oeactl.flows.site import Site
 
@@ -62,11 +60,17 @@ def logs(call: Call, host: HostOption = None, follow: FollowOption = False, line
                 call.line(line)
 
 
-def _serve(call: Call, host: str | None, yes: bool, run: Callable[[Site], Served]) -> None:
+class _Flow(Protocol):
+    def __call__(self, site: Site, *, operation: str) -> Served: ...
+
+
+def _serve(call: Call, host: str | None, yes: bool, run: _Flow) -> None:
     from oeactl.cli.wiring import wired
+    from oeactl.edges.clock import new_operation
     from oeactl.render.change import served_lines
 
     with wired(call, call.host(host), yes=yes) as here:
         name = here.site.host.name
-        outcome = run(here.site)
+        operation, _ = new_operation(here.site.clock)
+        outcome = run(here.site, operation=operation)
     call.emit(outcome, lambda: served_lines(outcome, name))

@@ -1,71 +1,121 @@
-"""start, stop, restart: a server by itself, with whatever is on disk; a patched one is proven as well."""
+"""start, stop, restart: a server by itself, with whatever is on disk; a patched one is proven as well.
+
+Each holds the host's lease while it works, so that no patch and no bench is under way at the same time.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Literal
 
+from oeactl.core.host import Layer, ServerState, Survey
 from oeactl.core.launch import launch_of
 from oeactl.core.outcomes import Served
-from oeactl.errors import Degraded, Unreachable
-from oeactl.flows.lifecycle import ask, bring_up, describe, is_running, server_of, take_down
-from oeactl.flows.prove import prove
-from oeactl.flows.site import Site, look
+from oeactl.errors import Degraded, Interrupted, Unreachable
+from oeactl.flows.lease import KeepingProgress, holding
+from oeactl.flows.lifecycle import (
+    ask_to_stop,
+    bring_up,
+    is_running,
+    last_words,
+    remedy,
+    server_of,
+    take_down,
+)
+from oeactl.flows.prove import inactive, prove, remedy_after_exercise
+from oeactl.flows.site import Site, claim, look, look_settled
 from oeactl.ports import Failed
 
 
-def start(site: Site) -> Served:
-    """Start the server, wait for a completion, prove what is on disk. Nothing when it runs already."""
-    server = server_of(site)
-    state = server.state()
+def start(site: Site, *, operation: str) -> Served:
+    """Start the server, wait for a completion, prove what is on disk. Nothing when it runs already.
+
+    Raises Refused where another server holds the port, Locked, Unreachable when it does not come up,
+    Degraded when it does and a recipe on disk is not active.
+    """
+    state = server_of(site).state()
     if state.recorded is not None:
-        return Served(status="running already", pid=state.recorded.pid)
-    return _up(site, "started")
+        return Served(status="running already", pid=state.recorded.pid, notes=_unwell(site, state))
+    survey = _settled(site)
+    with _held(site, survey, "start", operation) as leased:
+        return _up(leased, survey.journal.layers, "started")
 
 
-def stop(site: Site) -> Served:
+def stop(site: Site, *, operation: str) -> Served:
     """Stop it with all its processes, after a yes."""
     state = server_of(site).state(health=False)
     if not is_running(state):
         return Served(status="was not running")
-    ask(site, f"Stop {describe(state)} on {site.host.name}?")
-    take_down(site, state)
+    survey = look(site, (), data=False)
+    claim(site, survey.journal)
+    ask_to_stop(site, state)
+    with _held(site, survey, "stop", operation) as leased:
+        take_down(leased, state)
     return Served(status="stopped")
 
 
-def restart(site: Site) -> Served:
+def restart(site: Site, *, operation: str) -> Served:
     """Stop what runs, after a yes, and start it from hosts.yaml with the recipes on disk."""
     state = server_of(site).state(health=False)
-    if is_running(state):
-        ask(site, f"Stop {describe(state)} on {site.host.name} and start it again?")
-        take_down(site, state)
-        return _up(site, "restarted")
-    return _up(site, "started")
+    survey = _settled(site)
+    ask_to_stop(site, state, " and start it again")
+    with _held(site, survey, "restart", operation) as leased:
+        take_down(leased, state)
+        return _up(leased, survey.journal.layers, "restarted" if is_running(state) else "started")
 
 
-def _up(site: Site, status: Literal["started", "restarted"]) -> Served:
-    layers = look(site, (), data=False).journal.layers
+def _settled(site: Site) -> Survey:
+    """Look at what is on disk and will be started, before anything is stopped. Raises Locked, Refused."""
+    survey = look_settled(site, (), data=False)
+    claim(site, survey.journal)
+    return survey
+
+
+@contextmanager
+def _held(site: Site, survey: Survey, what: str, operation: str) -> Iterator[Site]:
+    """The site under a lease; a Ctrl-C says how the server stands."""
+    name = site.host.name
+    try:
+        with holding(site, root=survey.engine.root, operation=operation, what=what) as lease:
+            yield replace(site, progress=KeepingProgress(site.progress, lease))
+    except KeyboardInterrupt:
+        raise Interrupted(
+            f"interrupted; the {what} was not waited for, and what was begun of it goes on by itself",
+            where=name,
+            hint=f"oeactl status --host {name}; oeactl stop --host {name}",
+        ) from None
+
+
+def _unwell(site: Site, state: ServerState) -> tuple[str, ...]:
+    if state.healthy is not False:
+        return ()
+    return (f"it does not answer yet ({state.health}): oeactl logs -f --host {site.host.name}",)
+
+
+def _up(site: Site, layers: tuple[Layer, ...], status: Literal["started", "restarted"]) -> Served:
     outcome = bring_up(site, launch_of(site.host, layers))
     if isinstance(outcome, Failed):
         raise _not_up(site, outcome)
     verdicts = prove(site, layers)
     if isinstance(verdicts, Failed):
         raise _not_up(site, verdicts)
-    inactive = [verdict for verdict in verdicts if verdict.failed]
-    if inactive:
+    bypassed = inactive(verdicts)
+    if bypassed is not None:
         raise Degraded(
-            f"the server is up, and {inactive[0].summary}",
+            f"the server is up, and {bypassed.summary}",
             where=site.host.name,
-            hint=inactive[0].remedy,
-            details=inactive[0].lines(),
+            hint=remedy_after_exercise(site, bypassed),
+            details=bypassed.lines(),
         )
     return Served(status=status, pid=outcome.process.pid, seconds=outcome.seconds, verdicts=verdicts)
 
 
 def _not_up(site: Site, failed: Failed) -> Unreachable:
-    first = (f"first error: {failed.first_error}",) if failed.first_error else ()
     return Unreachable(
         f"the server did not come up: {failed.why}",
         where=site.host.name,
-        hint=f"oeactl logs --host {site.host.name}",
-        details=(*failed.tail, *first),
+        hint=remedy(site, failed),
+        details=last_words(failed),
     )

@@ -145,7 +145,8 @@ def served_lines(outcome: Served, host: str) -> str:
     """How start, stop or restart ended."""
     pid = f", pid {outcome.pid}" if outcome.pid else ""
     seconds = f"; it answered after {outcome.seconds:.0f} s" if outcome.seconds is not None else ""
-    return "\n".join([f"{outcome.status} on {host}{pid}{seconds}", *_proof_lines(outcome.verdicts)])
+    first = f"{outcome.status} on {host}{pid}{seconds}"
+    return "\n".join([first, *_proof_lines(outcome.verdicts), *_notes(outcome.notes)])
 
 
 def reverted_document(outcome: Reverted, others: Sequence[OnRecord]) -> dict[str, Any]:
