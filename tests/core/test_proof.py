@@ -72,6 +72,7 @@ def test_one_worker_of_two_missing_is_not_active() -> None:
 def test_one_that_only_loaded_it_is_not_active() -> None:
     verdict = judge_proofs(LAYER, state(FIRST, SECOND), [proof(FIRST), proof(SECOND, "loaded")])
     assert verdict.overall == "loaded"
+    assert verdict.summary.startswith("oea is not yet proven: 1 of 2 workers loaded the patched file")
     assert "moe-runner-backend" in (verdict.remedy or "")
 
 
