@@ -8,40 +8,31 @@ and ``error`` is what the command must exit with.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import prod
 from typing import Any
-
-import msgspec
 
 from oeactl.core.activation import activations
 from oeactl.core.gates import leader
 from oeactl.core.host import Journal, ServerState, Survey
 from oeactl.core.load import Sweep
-from oeactl.core.redact import redact
-from oeactl.core.results import allowed_environment, analyse, clean_label, finite, moment, record, run_id
+from oeactl.core.results import analyse, clean_label, record, run_id
 from oeactl.core.run import (
     AppliedRecipe,
     Arm,
-    EngineRecord,
-    HostRecord,
-    ModelRecord,
     Plan,
     PlannedTrial,
     Run,
-    ServerRecord,
     Trial,
 )
-from oeactl.errors import Degraded, Interrupted, OeactlError, Unreachable, UsageError, VoidMeasurement
+from oeactl.errors import Degraded, Interrupted, OeactlError, Unreachable, VoidMeasurement
+from oeactl.flows.describe import begun, course_of, engine_of
 from oeactl.flows.lease import KeepingProgress, holding
 from oeactl.flows.lifecycle import server_of
 from oeactl.flows.prove import prove
 from oeactl.flows.site import Site, look
-from oeactl.flows.sweep import Course, run_sweep, targets
-from oeactl.ports import Driver, Engine, Failed, Server, Store
+from oeactl.flows.sweep import Course, run_sweep
+from oeactl.ports import Driver, Failed, Server, Store
 
 _ARM = "A"
 _TRIAL = "001-A"
@@ -80,7 +71,7 @@ def bench(site: Site, driver: Driver, store: Store, order: Order) -> Benched:
     after the plan is written comes back as ``Benched.error``.
     """
     site.progress.step(f"looking at {site.host.name}")
-    server, engine = server_of(site), _engine_of(site)
+    server, engine = server_of(site), engine_of(site)
     state = _up(site, server)
     info = engine.info()
     survey = look(site, order.modules, data=False)
@@ -103,31 +94,17 @@ def bench(site: Site, driver: Driver, store: Store, order: Order) -> Benched:
 def _course(
     site: Site, driver: Driver, store: Store, order: Order, *, survey: Survey, trial: Trial
 ) -> Course:
-    return Course(
-        site=site,
-        server=server_of(site),
-        engine=_engine_of(site),
-        driver=driver,
-        store=store,
-        sweep=order.sweep,
-        modules=order.modules,
+    return course_of(
+        site,
+        driver,
+        store,
+        order.sweep,
+        trial,
         survey=survey,
-        url=trial.server.url,
-        model=trial.model.path or trial.model.served_name or "",
-        tokenizer=_text(trial.server.args.get("tokenizer_path")) or trial.model.path or "",
-        gpus=trial.server.gpus,
+        modules=order.modules,
         point_timeout_s=order.point_timeout_s,
         experts=order.experts,
     )
-
-
-def _engine_of(site: Site) -> Engine:
-    if site.engine is None:
-        raise UsageError(
-            f"{site.host.name} has no server in hosts.yaml, and bench needs one that is up",
-            hint=f"add hosts.{site.host.name}.server",
-        )
-    return site.engine
 
 
 def _up(site: Site, server: Server) -> ServerState:
@@ -188,79 +165,17 @@ def _begun(
 ) -> Trial:
     """All that is known before the first level."""
     now = site.clock.now()
-    described = driver.describe()
     recipes = tuple(record(AppliedRecipe, layer) for layer in survey.journal.layers)
-    return Trial(
+    return begun(
+        site,
+        driver,
         run_id=run_id(now, _label(order, recipes), order.token),
-        name=_TRIAL,
-        arm=_ARM,
-        order=1,
-        start="attached",
-        started_at=moment(now),
-        clock_offset_s=round(survey.host.time - now, 3),
-        host=_host_record(site, survey),
-        engine=record(EngineRecord, survey.engine),
-        model=_model_record(survey, info),
-        server=_server_record(site, state, info),
-        driver=msgspec.structs.replace(described, version=described.version or survey.engine.version),
-        recipes=recipes,
-        targets=targets(survey, survey),
+        planned=PlannedTrial(name=_TRIAL, arm=_ARM, order=1, start="attached"),
+        at=now,
+        survey=survey,
+        state=state,
+        info=info,
     )
-
-
-def _host_record(site: Site, survey: Survey) -> HostRecord:
-    host = survey.host
-    return HostRecord(
-        name=site.host.name,
-        hostname=host.hostname,
-        kernel=host.kernel,
-        cpus=host.cpus,
-        memory_bytes=host.memory_bytes,
-        boot_id=host.boot_id,
-        gpus=host.gpus,
-    )
-
-
-def _model_record(survey: Survey, info: Mapping[str, Any]) -> ModelRecord:
-    config = survey.model.config if survey.model else None
-    architectures = (config or {}).get("architectures") or ()
-    text = json.dumps(config, sort_keys=True) if config is not None else None
-    return ModelRecord(
-        path=_text(info.get("model_path")) or (survey.model.path if survey.model else None),
-        served_name=_text(info.get("served_model_name")),
-        revision=_text(info.get("revision")) or (survey.model.revision if survey.model else None),
-        quantization=_text(info.get("quantization")),
-        architectures=tuple(str(name) for name in architectures),
-        config_sha256=hashlib.sha256(text.encode()).hexdigest() if text is not None else None,
-    )
-
-
-def _server_record(site: Site, state: ServerState, info: Mapping[str, Any]) -> ServerRecord:
-    spec, process = site.host.server, leader(state)
-    assert spec is not None
-    kept = {key: value for key, value in info.items() if key != "internal_states"}
-    return ServerRecord(
-        url=spec.url.rstrip("/"),
-        pid=process.pid if process else None,
-        start_ticks=process.start_ticks if process else None,
-        started_at=moment(state.started_at) if state.started_at is not None else None,
-        args=finite(redact(kept)),
-        environment=allowed_environment(spec.env),
-        gpus=spec.gpus if spec.gpus is not None else _gpus(info),
-    )
-
-
-def _gpus(info: Mapping[str, Any]) -> int | None:
-    """How many GPUs the server's own arguments make it use; None where they do not say, or it uses none."""
-    if info.get("device") != "cuda":
-        return None
-    names = ("tp_size", "pp_size") if info.get("enable_dp_attention") else ("tp_size", "pp_size", "dp_size")
-    sizes = [size for name in names if isinstance(size := info.get(name), int)]
-    return prod(sizes) if len(sizes) == len(names) else None
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
 
 
 def _error(run: Run, trial: Trial, broken: OeactlError | None) -> OeactlError | None:
