@@ -22,13 +22,16 @@ def status(call: Call, host: HostOption = None, experts: ExpertsOption = False) 
     what to do.
     """
     from oeactl.cli.wiring import wired
+    from oeactl.edges.config import read_recipe, recipe_ids
     from oeactl.flows.experts import experts_now
     from oeactl.flows.status import status as run
     from oeactl.render.experts import seen_view
     from oeactl.render.status import status_document, status_lines
 
-    with wired(call, call.host(host)) as here:
-        found = run(here.site)
+    chosen = call.host(host)
+    recipes = [read_recipe(call.root, name) for name in recipe_ids(call.root)]
+    with wired(call, chosen) as here:
+        found = run(here.site, modules=tuple(module for recipe in recipes for module in recipe.modules))
         seen = experts_now(here.site, found.survey) if experts else ()
     document = status_document(found)
     call.emit({**document, "experts": seen} if experts else document, lambda: status_lines(found))

@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 from typing import Literal
 
+import msgspec
+
 from oeactl.core.edits import Overlap, compose, three_way
 from oeactl.core.host import Edit, FileRecord, FileState, Journal, Layer, Survey, Value
 from oeactl.core.reasons import Candidate, CannotPlace, Reason
@@ -16,6 +18,8 @@ from oeactl.core.snippets import marked
 
 ABSENT = ""
 """Stands for the hash of a file that is not there."""
+
+LOST = "the backup of the original is gone or damaged"
 
 State = Literal["pristine", "applied", "restored", "upgraded", "foreign", "damaged", "missing", "unreadable"]
 
@@ -25,7 +29,7 @@ class Standing(Value, frozen=True, kw_only=True):
 
     upgraded: recorded, yet another release's own file. foreign: recorded, and changed by someone else.
     damaged: our marks without a record, or a record at odds with itself. missing: no such file, though a
-    record says so where original_sha256 is given. unreadable: the host could not read it.
+    record says so where original_sha256 is given. unreadable: the host could not read it, or its backup.
     original: the bytes that edits are against; where there was no file, b"", and its hash is ABSENT.
     expected: what the journal says is there.
     """
@@ -60,7 +64,7 @@ def stands(file: FileState, journal: Journal) -> Standing:
         state = "damaged" if marked(file.data) else "pristine"
         return _standing(state, file, file.data, file.sha256)
     if record.pristine is None:
-        raise ValueError(f"the survey holds no original of {file.path}")
+        return _without_backup(file, record)
     expected = _expected(record, journal.layers)
     if expected is not None and file.data == expected:
         return _standing("applied", file, record.pristine, record.pristine_sha256, expected)
@@ -70,6 +74,17 @@ def stands(file: FileState, journal: Journal) -> Standing:
         return _standing("upgraded", file, file.data, file.sha256, expected)
     state = "damaged" if expected is None else "foreign"
     return _standing(state, file, record.pristine, record.pristine_sha256, expected)
+
+
+def _without_backup(file: FileState, record: FileRecord) -> Standing:
+    """The host no longer has the original: fine where the file itself is one, else only a person can help."""
+    data = file.data or b""
+    if file.sha256 == record.pristine_sha256:
+        return _standing("restored", file, data, file.sha256)
+    if file.sha256 == file.record_sha256:
+        return _standing("upgraded", file, data, file.sha256)
+    lost = msgspec.structs.replace(file, problem=LOST)
+    return Standing(state="unreadable", module=file.module, path=file.path, current=data, file=lost)
 
 
 def _standing(
@@ -183,5 +198,6 @@ def in_the_way(standing: Standing) -> Reason:
         return Reason(kind="missing", what=what, where=where)
     if standing.state == "unreadable":
         what = (standing.file and standing.file.problem) or "it cannot be read"
-        return Reason(kind="read-only", what=what, where=where)
+        back = "reinstall the engine, or git checkout the file; then oeactl revert" if what == LOST else None
+        return Reason(kind="read-only", what=what, where=where, hint=back)
     return Reason(kind="nothing", what=standing.state, where=where)

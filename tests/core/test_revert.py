@@ -87,6 +87,34 @@ def test_a_file_that_cannot_be_read_is_refused_even_when_forced(patched: Survey)
         assert isinstance(refusal, Refusal) and refusal.reasons[0].what == "Permission denied"
 
 
+def without_backup(survey: Survey) -> Survey:
+    records = tuple(msgspec.structs.replace(record, pristine=None) for record in survey.journal.files)
+    return msgspec.structs.replace(survey, journal=msgspec.structs.replace(survey.journal, files=records))
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_a_lost_backup_is_refused_with_the_remedy_and_nothing_is_made_up(
+    patched: Survey, force: bool
+) -> None:
+    back = plan_revert(without_backup(patched), recipe=None, force=force)
+    assert isinstance(back, Refusal)
+    (reason,) = back.reasons
+    assert "the backup of the original is gone" in reason.what
+    assert "reinstall the engine" in (reason.hint or "")
+    again = make_plan(
+        bound_of(EDIT, size="5"), without_backup(patched), operation="op", applied_at="", applied_by=HOLDER
+    )
+    assert isinstance(again, Refusal)
+
+
+def test_a_lost_backup_does_not_matter_once_the_file_is_an_original(patched: Survey) -> None:
+    restored = plan_revert(without_backup(holding(patched, TEXT)), recipe=None, force=False)
+    assert isinstance(restored, NothingToRevert) and restored.closes
+    newer = b"x = 3\n"
+    upgraded = holding(patched, newer, record_sha256=sha256(newer))
+    assert isinstance(plan_revert(without_backup(upgraded), recipe=None, force=False), GoneByUpgrade)
+
+
 def test_a_survey_without_the_journals_files_is_a_fault_of_the_caller(patched: Survey) -> None:
     with pytest.raises(ValueError, match="lacks"):
         plan_revert(msgspec.structs.replace(patched, files=()), recipe=None, force=False)

@@ -160,6 +160,14 @@ def test_a_file_that_is_gone(ann: Operator) -> None:
     assert "is gone, and the journal says patched" in trouble(ann.status())[0]
 
 
+def test_a_lost_backup_is_told_before_it_is_needed(ann: Operator) -> None:
+    (record,) = ann.world.journal.files
+    ann.world.note(files=(msgspec.structs.replace(record, pristine=None),))
+    what, remedy = trouble(ann.status())
+    assert what.endswith("the backup of the original is gone or damaged")
+    assert "reinstall the engine" in remedy
+
+
 def test_our_marks_without_a_record_are_not_called_pristine(ann: Operator) -> None:
     ann.world.note(layers=(), files=())
     ann.world.running = None
