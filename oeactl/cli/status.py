@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -23,15 +24,21 @@ def status(call: Call, host: HostOption = None, experts: ExpertsOption = False) 
     """
     from oeactl.cli.wiring import wired
     from oeactl.edges.config import read_recipe, recipe_ids
+    from oeactl.errors import UsageError
     from oeactl.flows.experts import experts_now
     from oeactl.flows.status import status as run
     from oeactl.render.experts import seen_view
     from oeactl.render.status import status_document, status_lines
 
     chosen = call.host(host)
-    recipes = [read_recipe(call.root, name) for name in recipe_ids(call.root)]
+    modules: dict[str, None] = {}
+    for name in recipe_ids(call.root):
+        with suppress(UsageError):  # a recipe that cannot be read says nothing about a host
+            recipe = read_recipe(call.root, name)
+            if recipe.document.engine.package == chosen.engine.kind:
+                modules |= dict.fromkeys(recipe.modules)
     with wired(call, chosen) as here:
-        found = run(here.site, modules=tuple(module for recipe in recipes for module in recipe.modules))
+        found = run(here.site, modules=tuple(modules))
         seen = experts_now(here.site, found.survey) if experts else ()
     document = status_document(found)
     call.emit({**document, "experts": seen} if experts else document, lambda: status_lines(found))
