@@ -43,6 +43,7 @@ bench: $(READY)
 
 docs: $(READY)
 	$(RUN) docs/make_reference.py
+	$(RUN) docs/make_schemas.py
 
 $(READY): requirements-dev.lock pyproject.toml
 	@test -n "$(PYTHON)" || { echo "oeactl needs Python 3.11 or later; PYTHON=/path/to/python make $(MAKECMDGOALS)"; exit 1; }

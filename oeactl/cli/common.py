@@ -34,6 +34,7 @@ from oeactl.errors import OeactlError, UsageError
 
 if TYPE_CHECKING:
     from oeactl.core.inventory import Host
+    from oeactl.core.transform import Transformer
     from oeactl.edges.config import Project
     from oeactl.edges.terminal import LiveProgress, PlainProgress, TerminalPrompt
 
@@ -89,6 +90,9 @@ NamedRecipeArgument = Annotated[
 ]
 SetOption = Annotated[
     list[str], typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the recipe; may be repeated.")
+]
+AllowCodeOption = Annotated[
+    bool, typer.Option("--allow-code", help="Run the recipe's own script on this machine; read it first.")
 ]
 HostArgument = Annotated[
     str | None, typer.Argument(metavar="NAME", help="One host.", autocompletion=_hosts_like)
@@ -227,6 +231,13 @@ def values_of(sets: list[str]) -> dict[str, str]:
             raise UsageError(f"{name.strip()} is set twice", hint="name each parameter once")
         values[name.strip()] = value.strip()
     return values
+
+
+def transformer(allow_code: bool) -> Transformer | None:
+    """What runs the scripts of recipes, where ``--allow-code`` was said."""
+    from oeactl.edges.transforms import ChildTransformer
+
+    return ChildTransformer() if allow_code else None
 
 
 def command(*examples: str, name: str | None = None) -> Callable[[F], F]:

@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from oeactl.cli.common import Call, NamedRecipeArgument, SetOption, command, group, values_of
+from oeactl.cli.common import (
+    AllowCodeOption,
+    Call,
+    NamedRecipeArgument,
+    SetOption,
+    command,
+    group,
+    transformer,
+    values_of,
+)
+from oeactl.cli.recipe_author import lint, new, test
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,6 +58,7 @@ def check(
     engine: EngineOption = None,
     root: RootOption = None,
     sets: SetOption = [],  # noqa: B006 - typer's way to say none
+    allow_code: AllowCodeOption = False,
 ) -> None:
     """Plan a recipe on a release, or on a folder with an engine, through every gate; write nothing there.
 
@@ -62,7 +73,15 @@ def check(
     loaded = read_recipe(call.root, recipe)
     values = values_of(sets)
     with _engine(loaded, engine, root, loaded.modules) as (files, request):
-        found = run(files, request, loaded, values, applied_by=_holder(), clock=SystemClock())
+        found = run(
+            files,
+            request,
+            loaded,
+            values,
+            applied_by=_holder(),
+            clock=SystemClock(),
+            transformer=transformer(allow_code),
+        )
     call.emit(checked_document(found), lambda: checked_lines(found, whole=call.verbose))
 
 
@@ -104,6 +123,7 @@ def _engine(
 
 
 def _release(recipe: Recipe, engine: str, modules: Iterable[str]) -> Path:
+    from oeactl.core.whole import is_path
     from oeactl.edges.releases import Release, cache_dir, release
     from oeactl.errors import Refused, UsageError
 
@@ -112,8 +132,9 @@ def _release(recipe: Recipe, engine: str, modules: Iterable[str]) -> Path:
     if package != wanted:
         raise UsageError(f"recipe {recipe.id} is for {wanted}", where=f"--engine {engine}")
     found = Release(package, version, cache_dir())
-    stems = [module.replace(".", "/") for module in modules]
+    stems = [module.replace(".", "/") for module in modules if not is_path(module)]
     names = {f"{stem}{end}" for stem in stems for end in (".py", "/__init__.py")}
+    names |= set(filter(is_path, modules))
     if stems and not names & found.names():
         raise Refused(
             f"{recipe.id}: {engine} has no module that the recipe changes", details=tuple(sorted(modules))
@@ -130,4 +151,4 @@ def _holder() -> Holder:
     return Holder(user=getpass.getuser(), host=platform.node(), pid=os.getpid())
 
 
-recipe = group("One recipe: show it, try it on a release.", show, check)
+recipe = group("Work on one recipe: begin it, test it, try it on a release.", new, show, lint, test, check)

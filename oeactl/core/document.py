@@ -21,7 +21,13 @@ from oeactl.errors import UsageError
 
 T = TypeVar("T")
 
-Seconds = Annotated[float, msgspec.Meta(extra={"reads": "duration"})]
+Seconds = Annotated[
+    float,
+    msgspec.Meta(
+        extra={"reads": "duration"},
+        extra_json_schema={"pattern": r"^[0-9.]+\s*(ms|s|m|h|d)?$"},
+    ),
+]
 """A duration; written ``90s``, ``30m``, ``2h`` or a plain number of seconds."""
 
 _SCALARS = {"null", "bool", "int", "float", "str", "timestamp", "value"}

@@ -22,7 +22,17 @@ from oeactl.core.host import Value
 from oeactl.core.inventory import LOCAL, Entry, Host, Inventory, ServerSpec
 from oeactl.errors import UsageError
 
-_TOP = ("default_host", "defaults", "groups", "hosts")
+
+class HostsDocument(Value, frozen=True, kw_only=True):
+    """hosts.yaml: the machines, and which one is meant when none is named. ``defaults`` go under all."""
+
+    default_host: str | None = None
+    defaults: Entry | None = None
+    groups: dict[str, tuple[str, ...]] | None = None
+    hosts: dict[str, Entry | None] | None = None
+
+
+_TOP = HostsDocument.__struct_fields__
 _HERE = ("identity_file", "ssh_config")
 _THERE = ("state_dir", "engine.python", "engine.root", "server.cwd", "server.log")
 _NETWORK = ("address", "port", "user", "identity_file", "proxy_jump", "ssh_config")
@@ -34,6 +44,7 @@ _MANAGED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {  # manager -> k
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAME = re.compile(r"[A-Za-z0-9_:][A-Za-z0-9_.:%-]*")
 _REFERENCE = re.compile(r"\$\{([^}]*)\}")
+_WHOLE_WORD = re.compile(r"(?:--?[A-Za-z0-9_-]+=)?\$\{[A-Za-z_][A-Za-z0-9_]*\}")  # of argv: a secret's value
 _INTERPRETER = re.compile(r"(python|pypy)[0-9.]*")
 
 
@@ -217,6 +228,11 @@ def _faults(entry: Entry, server: ServerSpec) -> list[tuple[str, str, str | None
     return faults
 
 
+def is_name(text: str) -> bool:
+    """Whether a host can have this name."""
+    return bool(_NAME.fullmatch(text))
+
+
 def _is_url(url: str) -> bool:
     try:
         parts = urlsplit(url)
@@ -251,7 +267,23 @@ class _Expansion(Value, frozen=True, kw_only=True):
             node = _replaced(node, tuple(path.split(".")), there)
         for name in names:
             node = _replaced(node, ("server", "env", name), there)
-        return node
+        return self._argv(node)
+
+    def _argv(self, node: Node) -> Node:
+        """Words of ``server.argv`` that are one variable, or a flag with one: how a key gets there."""
+        argv = member(node, "server", "argv")
+        if argv is None or not isinstance(argv.value, list):
+            return node
+        words = [
+            Node(value=self._variables(word.value, word.where), where=word.where)
+            if isinstance(word.value, str) and _WHOLE_WORD.fullmatch(word.value)
+            else word
+            for word in argv.value
+        ]
+        server = member(node, "server")
+        assert server is not None
+        inner = Node(value={**server.value, "argv": Node(value=words, where=argv.where)}, where=server.where)
+        return Node(value={**node.value, "server": inner}, where=node.where)
 
     def _variables(self, text: str, place: str) -> str:
         def value(match: re.Match[str]) -> str:

@@ -36,6 +36,7 @@ EVIDENCE = "tested.json"
 RESERVED = frozenset({"recipe", "revision", "digest", "matched"})
 _ID = re.compile(r"[a-z][a-z0-9_-]*")
 _NAME = re.compile(r"[a-z_][a-z0-9_]*")
+ID_RULE = "an id is lower-case letters, digits, '-' and '_', a letter first"
 
 
 class Variant(Value, frozen=True, kw_only=True):
@@ -113,9 +114,9 @@ def load_recipe(files: Mapping[str, bytes], where: str = "") -> Recipe:
     if FILE not in files:
         raise UsageError(f"a recipe's folder holds a {FILE}", where=where or None)
     root = parse(files[FILE], f"{prefix}{FILE}")
-    document = _with_evidence(build(root, RecipeDocument), files.get(EVIDENCE, b"{}"), f"{prefix}{EVIDENCE}")
-    _check_header(root, document)
-    _check_rules(root, document)
+    document = with_evidence(build(root, RecipeDocument), files.get(EVIDENCE, b"{}"), f"{prefix}{EVIDENCE}")
+    check_header(root, document)
+    check_rules(root, document)
     steps = tuple(
         read_file(under(root, "files").value[at], file, document, files, prefix)
         for at, file in enumerate(document.files)
@@ -136,7 +137,12 @@ def _key(files: Mapping[str, bytes]) -> str:
     return digest.hexdigest()
 
 
-def _with_evidence(document: RecipeDocument, text: bytes, where: str) -> RecipeDocument:
+def is_id(text: str) -> bool:
+    """Whether a recipe may be called so."""
+    return _ID.fullmatch(text) is not None
+
+
+def with_evidence(document: RecipeDocument, text: bytes, where: str) -> RecipeDocument:
     """The document with the tested files of tested.json behind its own."""
     try:
         seen = msgspec.json.decode(text, type=dict[str, dict[str, tuple[str, ...]]])
@@ -154,9 +160,10 @@ def _with_evidence(document: RecipeDocument, text: bytes, where: str) -> RecipeD
     return msgspec.structs.replace(document, files=tuple(files))
 
 
-def _check_header(root: Node, document: RecipeDocument) -> None:
-    if not _ID.fullmatch(document.id):
-        raise UsageError("an id is lower-case letters, digits, '-' and '_'", where=under(root, "id").where)
+def check_header(root: Node, document: RecipeDocument) -> None:
+    """What is wrong with names, ranges, defaults and the launch. Raises UsageError."""
+    if not is_id(document.id):
+        raise UsageError(ID_RULE, where=under(root, "id").where)
     _check_versions(document.engine.versions, under(root, "engine", "versions"))
     if not (document.files or document.whole_files) and document.launch == LaunchDocument():
         raise UsageError("the recipe changes nothing: no files, no launch", where=root.where)
@@ -197,7 +204,8 @@ def _check_versions(text: str | None, node: Node) -> None:
         ) from error
 
 
-def _check_rules(root: Node, document: RecipeDocument) -> None:
+def check_rules(root: Node, document: RecipeDocument) -> None:
+    """What is wrong with rules and guards. Raises UsageError."""
     known = {*document.parameters, *document.facts}
     for key, rules in (("rules", document.rules), ("guards", document.guards)):
         for at, rule in enumerate(rules):

@@ -15,6 +15,7 @@ from oeactl.core.plan import make_plan
 from oeactl.core.reasons import CannotPlace, Refusal
 from oeactl.core.recipe import Recipe
 from oeactl.core.standing import all_stand
+from oeactl.core.transform import Transformer
 from oeactl.ports import Clock, Files
 
 
@@ -26,9 +27,10 @@ def check(
     *,
     applied_by: Holder,
     clock: Clock,
+    transformer: Transformer | None = None,
 ) -> Checked:
     """Plan ``recipe`` on what ``request`` finds. Raises UsageError, Refused with every reason."""
-    bound = bind(recipe, sets, {})
+    bound = bind(recipe, sets, {}, transformer)
     survey = files.survey(request)
     begun = clock.now()
     plan = make_plan(bound, survey, operation="check", applied_at="", applied_by=applied_by)

@@ -20,6 +20,8 @@ from oeactl.core.recipe_document import Parameter
 from oeactl.render.diff import unified_diff
 
 if TYPE_CHECKING:
+    from oeactl.core.cases import CaseResult
+    from oeactl.core.lint import Finding
     from oeactl.core.outcomes import Checked
 
 _WORDS = {
@@ -193,3 +195,20 @@ def _size(diff: str) -> str:
 
 def _notes(notes: Sequence[str]) -> list[str]:
     return [f"  note: {note}" for note in notes]
+
+
+def finding_line(finding: Finding) -> str:
+    """``recipes/x/recipe.yaml:7: warning: what; hint``."""
+    hint = f"; {finding.hint}" if finding.hint else ""
+    return f"{finding.where}: {finding.level}: {finding.what}{hint}"
+
+
+def case_lines(recipe: str, results: Sequence[CaseResult], accepted: frozenset[str]) -> str:
+    """A line a case; under one that fails, why or the difference."""
+    lines = []
+    for result in results:
+        word = "accepted" if result.name in accepted else "ok" if result.ok else "FAILS"
+        lines.append(f"{word:8} {recipe}/{result.name}")
+        if not result.ok:
+            lines += [f"  {line}" for line in (result.why or result.diff).splitlines()]
+    return "\n".join(lines)

@@ -11,7 +11,8 @@ from oeactl.edges.config import (
     load_project,
     packaged_recipes,
     projectless,
-    recipe_folder,
+    recipe_files,
+    recipe_path,
     recipe_ids,
 )
 from oeactl.errors import UsageError
@@ -82,11 +83,14 @@ def test_a_recipe_of_the_project_hides_ours(tmp_path: Path) -> None:
     (tmp_path / "recipes" / "mine" / "snippets" / "a.py").write_bytes(b"x = 1\r\n")
     (tmp_path / "recipes" / "not-one").mkdir()
     assert recipe_ids(tmp_path) == tuple(sorted({*ours, "mine"}))
-    assert recipe_folder(tmp_path, "mine") == {"recipe.yaml": b"id: mine\n", "snippets/a.py": b"x = 1\r\n"}
+    assert recipe_files(recipe_path(tmp_path, "mine")) == {
+        "recipe.yaml": b"id: mine\n",
+        "snippets/a.py": b"x = 1\r\n",
+    }
     for name in ours:
         (tmp_path / "recipes" / name).mkdir()
         (tmp_path / "recipes" / name / "recipe.yaml").write_bytes(b"hidden")
-        assert recipe_folder(tmp_path, name) == {"recipe.yaml": b"hidden"}
+        assert recipe_files(recipe_path(tmp_path, name)) == {"recipe.yaml": b"hidden"}
 
 
 @pytest.mark.parametrize("name", ["mien", "../mine", "", "mine/snippets"])
@@ -94,5 +98,5 @@ def test_an_unknown_recipe_is_not_looked_for_elsewhere(tmp_path: Path, name: str
     (tmp_path / "recipes" / "mine").mkdir(parents=True)
     (tmp_path / "recipes" / "mine" / "recipe.yaml").touch()
     with pytest.raises(UsageError, match="unknown recipe") as caught:
-        recipe_folder(tmp_path, name)
+        recipe_path(tmp_path, name)
     assert "mine" in str(caught.value.hint)
