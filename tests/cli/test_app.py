@@ -232,13 +232,15 @@ summary: Takes more requests.
 engine: {package: sglang, versions: ">=0.5"}
 parameters:
   most: {type: int, default: 64, min: 1, max: 512, about: requests at once}
-launch: {args: [--max-running-requests, "64"]}
+launch: {args: [--max-running-requests, "{most}"]}
 """
 
 
 @pytest.fixture
 def quick(project: Path) -> Path:
-    (project / "recipes" / "quick").mkdir(parents=True)
+    case = project / "recipes" / "quick" / "cases" / "default"
+    case.mkdir(parents=True)
+    (case / "case.yaml").write_text('launch: {args: [--max-running-requests, "64"]}\n')
     (project / "recipes" / "quick" / "recipe.yaml").write_bytes(QUICK)
     return project
 
@@ -252,7 +254,7 @@ def test_recipes_are_listed_and_shown(capsys: pytest.CaptureFixture[str]) -> Non
     shown = capsys.readouterr().out
     assert "quick, revision 3: More requests at once\n" in shown
     assert "  most=64 (int, at least 1, at most 512): requests at once\n" in shown
-    assert "adds to the launch: --max-running-requests 64\n" in shown
+    assert "adds to the launch: --max-running-requests '{most}'\n" in shown
     assert app.main(["recipes", "quick", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["parameters"]["most"]["default"] == 64
     assert app.main(["recipes", "--json"]) == 0
