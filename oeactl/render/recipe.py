@@ -13,10 +13,12 @@ import msgspec
 
 from oeactl.core.anchors import KINDS, Anchor
 from oeactl.core.guards import Needs
+from oeactl.core.launch import placeholders
 from oeactl.core.operations import Operation, Step
 from oeactl.core.plan import AlreadyApplied, Planned
 from oeactl.core.recipe import Recipe, RecipeFile
 from oeactl.core.recipe_document import Parameter
+from oeactl.core.whole import WholeFile
 from oeactl.render.diff import unified_diff
 
 if TYPE_CHECKING:
@@ -45,13 +47,16 @@ def recipe_lines(recipe: Recipe) -> str:
     lines += [f"tried on: {_some(tried)}"] if tried else []
     lines += [f"paper: {document.source.paper}"] if document.source.paper else []
     lines += [f"see: {document.source.url}"] if document.source.url else []
-    lines += ["parameters:", *(f"  {_parameter(*item)}" for item in document.parameters.items())]
+    if document.parameters:
+        lines += ["parameters:", *(f"  {_parameter(*item)}" for item in document.parameters.items())]
     lines += ["rules:", *(f"  {rule.check}" for rule in document.rules)] if document.rules else []
     lines += ["the model:", *(f"  {guard.check}" for guard in document.guards)] if document.guards else []
-    lines += ["changes:"] if recipe.files else []
+    lines += ["changes:"] if recipe.modules else []
     lines += [line for file in recipe.files for line in _file_lines(file)]
+    lines += [line for whole in recipe.whole_files for line in _whole_lines(whole)]
     launch = [*document.launch.args, *(f"{name}={value}" for name, value in document.launch.env.items())]
-    lines += [f"adds to the launch: {shlex.join(launch)}"] if launch else []
+    lines += [f"adds to the launch: {' '.join(map(_quoted, launch))}"] if launch else []
+    lines += [f"unfinished: {text}" for text in document.unanchored]
     return "\n".join([*lines, f"cases: {', '.join(case.name for case in recipe.cases)}"])
 
 
@@ -79,6 +84,8 @@ def _file_lines(file: RecipeFile) -> Iterator[str]:
     needs = needs_words(file.document.require)
     if needs:
         yield f"    needs {needs}"
+    if file.script is not None:
+        yield f"    by a script of its own, {file.document.transform}: only with --allow-code"
     for step in file.steps:
         yield f"    {step_words(step)}"
     for variant in file.variants:
@@ -88,6 +95,17 @@ def _file_lines(file: RecipeFile) -> Iterator[str]:
         yield f"    variant '{document.id}'{f', where {when}' if when else ''}"
         for step in variant.steps:
             yield f"      {step_words(step)}"
+
+
+def _whole_lines(whole: WholeFile) -> Iterator[str]:
+    yield f"  {whole.path}"
+    known = ", ".join(sha256[:12] for sha256 in whole.document.replaces)
+    place = f"in the place of sha256 {known}" if known else "where no file is"
+    yield f"    {whole.document.source}, {len(whole.content)} bytes, as a whole, {place}"
+
+
+def _quoted(word: str) -> str:
+    return word if placeholders(word) and " " not in word else shlex.quote(word)
 
 
 def needs_words(needs: Needs) -> str:

@@ -254,7 +254,7 @@ def test_recipes_are_listed_and_shown(capsys: pytest.CaptureFixture[str]) -> Non
     shown = capsys.readouterr().out
     assert "quick, revision 3: More requests at once\n" in shown
     assert "  most=64 (int, at least 1, at most 512): requests at once\n" in shown
-    assert "adds to the launch: --max-running-requests '{most}'\n" in shown
+    assert "adds to the launch: --max-running-requests {most}\n" in shown
     assert app.main(["recipes", "quick", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["parameters"]["most"]["default"] == 64
     assert app.main(["recipes", "--json"]) == 0
