@@ -202,9 +202,13 @@ class Watch:
         if not settled and time.monotonic() < self._looked_at + 1.0:
             return None
         self._looked_at = time.monotonic()
-        listening = bool(port.inodes(self.port))
-        members = {one.pid for one in self.family.look()} if listening else set()
-        holders = port.listeners(self.port, members)
+        members: set[int] = set()
+        holders: tuple[int, ...] | None = None
+        for _ in range(2):  # ours may be begun, or begin to listen, between two looks: then look again
+            members = {one.pid for one in self.family.look()} if port.inodes(self.port) else set()
+            holders = port.listeners(self.port, members)
+            if holders is None or members.intersection(holders):
+                break
         if holders is None:
             return f"nobody on this host listens on port {self.port}" if settled else None
         if self.leader:

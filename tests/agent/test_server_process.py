@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from oeactl.agent import port, process, record
+from oeactl.agent import port, process, ready, record
 from oeactl.agent.process import Family
 
 Spawn = Callable[..., subprocess.Popen[bytes]]
@@ -135,6 +135,32 @@ def test_a_listener_is_found_by_its_socket(spawn: Spawn) -> None:
     child.wait()
     assert port.listeners(number) is None
     assert port.wait_free(number, 5.0)
+    child.stdin.close()
+    child.stdout.close()
+
+
+class LateFamily(Family):
+    """Members that are begun after the first look."""
+
+    looks = 0
+
+    def look(self, marks: bool = False) -> list[process.Stat]:
+        self.looks += 1
+        return super().look(marks) if self.looks > 1 else []
+
+
+def test_a_server_that_is_begun_between_two_looks_is_not_a_stranger(spawn: Spawn, tmp_path: Path) -> None:
+    code = "import socket; s = socket.create_server(('', 0)); print(s.getsockname()[1], flush=True); input()"
+    child = spawn(sys.executable, "-c", code, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert child.stdout is not None and child.stdin is not None
+    url = f"http://127.0.0.1:{int(child.stdout.readline())}"
+    pid, ticks = key(child.pid)
+    begun = {"process": {"pid": pid, "start_ticks": ticks}, "url": url, "log": str(tmp_path / "log")}
+    watch = ready.Watch(begun, None)
+    watch.family = LateFamily((pid, ticks))
+    assert watch.stranger() is None
+    watch.family = Family(key(os.getpid()))
+    assert f"is answered by another server: pid {pid}" in (watch.stranger(settled=True) or "")
     child.stdin.close()
     child.stdout.close()
 
