@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Literal, Protocol
 
+from oeactl.core.adoption import FoundServer
 from oeactl.core.host import (
     Holder,
     Journal,
@@ -24,7 +25,9 @@ from oeactl.core.host import (
     Value,
     Written,
 )
-from oeactl.core.load import Measurement, PerRequest, Point
+from oeactl.core.load import ClientLoad, DatasetKind, Measurement, PerRequest, Point
+from oeactl.core.quality import Answer
+from oeactl.core.recording import Comparison, Recording
 from oeactl.core.routing import RoutedRequest
 from oeactl.core.run import Analysis, DriverRecord, Listing, Plan, PointRecord, RawFile, Run, Trial
 
@@ -115,6 +118,14 @@ class Machine(Protocol):
         """folders: whose room to tell; programs: names or paths to find, in ``env``'s PATH."""
         ...
 
+    def running(self, *, port: int | None = None, pid: int | None = None) -> FoundServer:
+        """How the server was begun that listens on ``port``, or is ``pid``. Raises UsageError, Refused."""
+        ...
+
+    def read_text(self, path: str) -> str:
+        """A text file of at most a megabyte. Raises UsageError."""
+        ...
+
 
 class Progress(Protocol):
     """What a person watches during a long step."""
@@ -199,11 +210,20 @@ class Engine(Protocol):
         """Generate for all prompts in one batch and return the experts used; text: why they are not told."""
         ...
 
+    def answers(
+        self, *, prompts: Sequence[str], output_len: int, top_logprobs: int, concurrency: int
+    ) -> tuple[Answer, ...]:
+        """Complete each text greedily, with log-probabilities. Raises UsageError where they are not returned,
+        VoidMeasurement where an answer failed.
+        """
+        ...
+
 
 class PointRequest(Value, frozen=True, kw_only=True):
     """One burst of a level: its warm-up, which is thrown away, or the measured one.
 
     url, model, tokenizer: as seen where the driver runs. deadline_s: when it is ended and counts as failed.
+    served_model: the name by which requests ask for it. vocabulary: how many token ids it has, None unknown.
     """
 
     phase: Literal["warm-up", "measured"]
@@ -212,6 +232,9 @@ class PointRequest(Value, frozen=True, kw_only=True):
     model: str
     tokenizer: str
     deadline_s: float
+    dataset: DatasetKind = "random-ids"
+    served_model: str = ""
+    vocabulary: int | None = None
 
     @property
     def requests(self) -> int:
@@ -225,7 +248,9 @@ class PointRequest(Value, frozen=True, kw_only=True):
 class PointMeasured(Value, frozen=True, kw_only=True):
     """What a driver brings back. failure: one line, when there is no measurement; tail: its last lines then.
 
-    argv: the driver's own, without interpreter and secrets.
+    argv: the driver's own, without interpreter and secrets. client: how it fared itself, where it tells.
+    workload_sha256: of the prompts sent, where it knows them. eos_ignored: whether answers could not end
+    early; input_exact: whether the prompts have the length asked in tokens.
     """
 
     argv: tuple[str, ...]
@@ -233,6 +258,10 @@ class PointMeasured(Value, frozen=True, kw_only=True):
     requests: PerRequest | None = None
     failure: str | None = None
     tail: tuple[str, ...] = ()
+    client: ClientLoad | None = None
+    workload_sha256: str | None = None
+    eos_ignored: bool = True
+    input_exact: bool = True
 
 
 class Driver(Protocol):
@@ -267,6 +296,20 @@ class Store(Protocol):
     def list(self) -> Listing: ...
 
     def load(self, name: str) -> Run: ...
+
+
+class Recordings(Protocol):
+    """Where answers and comparisons are kept. What is written once is never rewritten."""
+
+    def save_recording(self, recording: Recording, answers: bytes) -> str:
+        """Keep a recording and its answers; its place, for people."""
+        ...
+
+    def load_recording(self, name: str) -> Recording: ...
+
+    def load_answers(self, recording: Recording) -> bytes: ...
+
+    def save_comparison(self, comparison: Comparison) -> str: ...
 
 
 class Clock(Protocol):

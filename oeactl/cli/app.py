@@ -29,6 +29,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {  # section -> command -> (mo
     "Change and measure": {
         "patch": ("patch", "Apply a recipe, restart the server, prove that the change runs."),
         "bench": ("bench", "Measure throughput level by level, into results/."),
+        "quality": ("quality", "Record how the build answers; tell whether another answers alike."),
         "status": ("status", "Tell what is on disk, loaded, taken, and whether the server is well."),
         "revert": ("revert", "Put the original bytes back, restart the server."),
     },
@@ -37,6 +38,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {  # section -> command -> (mo
         "stop": ("serve", "Stop it with all its processes."),
         "restart": ("serve", "Stop it and start it again."),
         "logs": ("serve", "Show the end of its log; -f goes on."),
+        "adopt": ("adopt", "Write the hosts.yaml entry of a server that runs already."),
         "doctor": ("doctor", "Check every precondition on a host; say what mends what."),
     },
     "What there is": {

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from oeactl.core.adoption import FoundServer
 from oeactl.core.host import MachineFacts
 from oeactl.ports import Agent
 
@@ -30,3 +31,11 @@ class AgentMachine:
             "checkup", folders=list(folders), programs=list(programs), env=dict(env or {})
         )
         return msgspec.convert(answer, MachineFacts)
+
+    def running(self, *, port: int | None = None, pid: int | None = None) -> FoundServer:
+        return msgspec.convert(self._agent.ask("adopt", port=port, pid=pid), FoundServer)
+
+    def read_text(self, path: str) -> str:
+        text = self._agent.ask("read_text", path=path)
+        assert isinstance(text, str)
+        return text
