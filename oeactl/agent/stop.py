@@ -130,6 +130,7 @@ def stop(request: Request, client: Client) -> dict[str, Any]:
         record.forget(folder)
         return {"ended": 0, "notes": []}
     ending = Shutdown(family, leader, request["grace_s"], client)
+    ending.seen.update(one.key for one in members)
     if last and leader == last.key:
         record.remember(folder, last, family)
     if request.get("command"):

@@ -59,6 +59,7 @@ def test_it_starts_detached_and_answers_then_ends_with_nothing_left(standin: Sta
     assert standin.server().state(health=False).log_end == standin.log.stat().st_size
     assert any("loading weights 50 %" in text for text in told.updates)
     standin.server().stop(told)
+    assert "no server was running" not in told.notes  # however quickly it ended
     assert standin.pids() == []
     assert not listening(standin)
     assert not standin.state_dir.exists()
