@@ -9,6 +9,8 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
+import msgspec
+
 from oeactl.core.host import Value
 from oeactl.core.load import Point, Sweep, make_sweep
 from oeactl.errors import UsageError
@@ -58,6 +60,12 @@ def sweeps(base: Sweep, pairs: int, rng: random.Random) -> tuple[Sweep, ...]:
         seeds.add(seed)
         made.append(_reseeded(base, rng.sample(list(base.points), len(base.points)), seed))
     return tuple(made)
+
+
+def warm_sweep(base: Sweep, rng: random.Random) -> Sweep:
+    """One wave of requests a level, for a start whose figures count for nothing."""
+    points = [msgspec.structs.replace(point, requests=point.concurrency) for point in base.points]
+    return _reseeded(base, points, rng.getrandbits(31))
 
 
 def _reseeded(base: Sweep, points: Sequence[Point], seed: int) -> Sweep:

@@ -5,6 +5,8 @@ Owns: those values and their words. Refuses: to compute them (``design.py``, ``v
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 import msgspec
@@ -22,9 +24,10 @@ class Design(Value, frozen=True, kw_only=True):
     """What is fixed before the first trial, beside arms and trials. sweeps: one a pair, the same in all arms.
 
     margin: the ratio - 1 that matters. alpha: of every look; looks: after which pairs, () for a fixed number.
-    warm: each arm is started once before the first pair, unmeasured, so that caches are warm on both sides.
-    launch_sha256: of the arms' argv and environment before redaction, so that a resumed run is the same one.
-    known_sd: of ln y over restarts of one arm, from past runs.
+    warm_sweep: each arm is started and lightly loaded once before the first pair, so that caches are warm on
+    both sides; None: it is not.
+    launch_sha256: of the host's argv and environment, so that a resumed run is the same one. known_sd: of
+    ln y over restarts of one arm, from past runs. running: a server ran before, and one will at the end.
     """
 
     pairs: Annotated[int, msgspec.Meta(ge=1)]
@@ -32,13 +35,14 @@ class Design(Value, frozen=True, kw_only=True):
     margin: float
     alpha: float
     sweeps: tuple[Sweep, ...]
+    warm_sweep: Sweep | None = None
     analysis: Analysed = "paired"
     looks: tuple[int, ...] = ()
     primary: str = "mean over levels of ln output_tokens_per_s"
     leave: Leave = "pristine"
-    warm: bool = True
     launch_sha256: str = ""
     known_sd: float | None = None
+    running: bool = True
 
 
 class Failure(Value, frozen=True, kw_only=True):
@@ -48,6 +52,14 @@ class Failure(Value, frozen=True, kw_only=True):
     what: str
     first_error: str | None = None
     tail: tuple[str, ...] = ()
+
+
+_ERROR = re.compile(r"\b\w*(Error|Exception)\b|out of memory|\b[Kk]illed\b|Segmentation fault|SIG[A-Z]{3,}")
+
+
+def first_error(lines: Sequence[str]) -> str | None:
+    """The first line of a log that names an error, stripped; None where none does."""
+    return next((line.strip() for line in lines if _ERROR.search(line)), None)
 
 
 class Effect(Value, frozen=True, kw_only=True):

@@ -70,7 +70,7 @@ def begun(
         clock_offset_s=round(survey.host.time - site.clock.now(), 3),
         host=_host_record(site, survey),
         engine=record(EngineRecord, survey.engine),
-        model=_model_record(survey, info),
+        model=model_record(survey, info),
         server=_server_record(site, state, info),
         driver=msgspec.structs.replace(described, version=described.version or survey.engine.version),
         recipes=tuple(record(AppliedRecipe, layer) for layer in survey.journal.layers),
@@ -122,18 +122,24 @@ def _host_record(site: Site, survey: Survey) -> HostRecord:
     )
 
 
-def _model_record(survey: Survey, info: Mapping[str, Any]) -> ModelRecord:
+def model_record(survey: Survey, info: Mapping[str, Any]) -> ModelRecord:
+    """What is served, as the server and its config.json say."""
     config = survey.model.config if survey.model else None
     architectures = (config or {}).get("architectures") or ()
-    text = json.dumps(config, sort_keys=True) if config is not None else None
     return ModelRecord(
         path=_text(info.get("model_path")) or (survey.model.path if survey.model else None),
         served_name=_text(info.get("served_model_name")),
         revision=_text(info.get("revision")) or (survey.model.revision if survey.model else None),
         quantization=_text(info.get("quantization")),
         architectures=tuple(str(name) for name in architectures),
-        config_sha256=hashlib.sha256(text.encode()).hexdigest() if text is not None else None,
+        config_sha256=config_sha256(survey),
     )
+
+
+def config_sha256(survey: Survey) -> str | None:
+    """A name for the served model's config.json; None where it could not be read."""
+    config = survey.model.config if survey.model else None
+    return None if config is None else hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
 
 
 def _server_record(site: Site, state: ServerState, info: Mapping[str, Any]) -> ServerRecord:

@@ -95,10 +95,10 @@ def take_down(site: Site, state: ServerState) -> None:
         server_of(site).stop(site.progress, foreign=state.recorded is None)
 
 
-def log_tail(site: Site) -> tuple[str, ...]:
+def log_tail(site: Site, count: int = TAIL_LINES) -> tuple[str, ...]:
     """The log's last lines, for a message about something else: none where they cannot be had."""
     try:
-        return server_of(site).log_lines(TAIL_LINES)
+        return server_of(site).log_lines(count)
     except OeactlError:
         return ()
 

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from oeactl.core.activation import activations
+from oeactl.core.experiment import Failure, first_error
 from oeactl.core.gates import Evidence, Target, failures, judge, leader, warnings
 from oeactl.core.host import ProofFile, Reply, ServerState, Survey
 from oeactl.core.load import Point, Sweep
@@ -25,6 +26,7 @@ from oeactl.core.routing import ExpertsSeen, unseen
 from oeactl.core.run import Outcome, PointRecord, ProofRecord, RawFile, Trial, WarmUp
 from oeactl.errors import OeactlError
 from oeactl.flows.experts import see_experts
+from oeactl.flows.lifecycle import TAIL_LINES, log_tail
 from oeactl.flows.site import Site, look
 from oeactl.ports import Driver, Engine, PointMeasured, PointRequest, Server, Store
 
@@ -33,6 +35,7 @@ _FLUSH_PAUSE_S = 2.0
 _START_S = 300.0  # a client that imports its engine from a cold disk
 _SLOWER = 5.0  # how many times slower than its warm-up a level may be before it is given up
 _TAIL_LINES = 20
+_LOST_LINES = 200  # the first error stands above what follows from it
 _TOKEN_PROMPT = (11, 12, 13, 14, 15, 16, 17, 18)
 _NOT_FLUSHED = "not sent: the prefix cache still held the warm-up"
 
@@ -298,6 +301,14 @@ def _workload(course: Course, trial: Trial, point: Point) -> str:
     return hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()
 
 
+def _lost(course: Course, reason: str) -> Failure:
+    """A server that died under load, with what its log says of it."""
+    lines = log_tail(course.site, _LOST_LINES)
+    return Failure(
+        kind="lost under load", what=reason, first_error=first_error(lines), tail=lines[-TAIL_LINES:]
+    )
+
+
 def _ended(course: Course, trial: Trial, levels: list[_Seen], outcome: Outcome, reason: str) -> Trial:
     """Write the whole trial, with the files and proofs as the look after its last level showed them."""
     ended = msgspec.structs.replace(
@@ -306,6 +317,7 @@ def _ended(course: Course, trial: Trial, levels: list[_Seen], outcome: Outcome, 
         outcome=outcome,
         outcome_reason=reason,
         points=tuple(level.kept for level in levels),
+        failure=_lost(course, reason) if outcome == "server_lost" else None,
     )
     if levels:
         ended = msgspec.structs.replace(

@@ -1,0 +1,60 @@
+"""What was not the same on two sides, so that a ratio would mean something else.
+
+Owns: which differences are named, and which forbid a comparison. Refuses: to compare figures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from oeactl.core.run import Run, Trial
+
+#: What a server draws or measures anew at every start, among what it reports as its arguments.
+EACH_START = frozenset(
+    {"launch_command", "random_seed", "startup_time", "status", "nccl_port", "forward_pass_metrics_ipc_name"}
+)
+_SHOWN = 4
+
+#: (name, what it is, whether a comparison across it is refused)
+_FACTS: tuple[tuple[str, Callable[[Trial], object], bool], ...] = (
+    ("the host", lambda t: t.host.name, False),
+    ("the GPUs", lambda t: [gpu.get("name") for gpu in t.host.gpus], True),
+    ("the GPU driver", lambda t: sorted({gpu.get("driver_version") for gpu in t.host.gpus}, key=str), True),
+    ("the engine's version", lambda t: (t.engine.version, t.engine.git_commit), False),
+    ("the model", lambda t: (t.model.path, t.model.config_sha256), True),
+    ("the server's environment", lambda t: t.server.environment, False),
+    ("the load client", lambda t: (t.driver.name, t.driver.version), True),
+    ("the prompts", lambda t: {p.point.concurrency: p.workload_sha256 for p in t.points}, True),
+)
+
+
+def differences(one: Run, other: Run) -> tuple[str, ...]:
+    """What besides the recipes differs between the first trials of two runs, by name."""
+    if not one.trials or not other.trials:
+        return ()
+    a, b = one.trials[0], other.trials[0]
+    named = [name for name, fact, _ in _FACTS if fact(a) != fact(b)]
+    changed = changed_arguments(a.server.args, b.server.args)
+    if changed:
+        named.append(f"the server's arguments: {listed(changed)}")
+    return tuple(named)
+
+
+def forbidding(one: Run, other: Run) -> tuple[str, ...]:
+    """Those of the differences across which a ratio says nothing of the recipes: not without being told."""
+    if not one.trials or not other.trials:
+        return ()
+    a, b = one.trials[0], other.trials[0]
+    return tuple(name for name, fact, forbids in _FACTS if forbids and fact(a) != fact(b))
+
+
+def changed_arguments(one: Mapping[str, Any], other: Mapping[str, Any]) -> tuple[str, ...]:
+    """Names of arguments that two servers report differently, beside those that change at every start."""
+    return tuple(key for key in sorted({*one, *other} - EACH_START) if one.get(key) != other.get(key))
+
+
+def listed(names: tuple[str, ...]) -> str:
+    """The first few of many names."""
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more

@@ -1,0 +1,305 @@
+"""Before a comparison: look at the host, fix everything, and say what it will take and could see.
+
+The story: the words alone are checked first; then the host is looked at, every arm planned on the engine's
+original bytes; order, prompts and stopping rule come from the seed; past runs tell the time and the noise.
+Nothing is written on the host.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from oeactl.core import stats
+from oeactl.core.design import arrange, sweeps, warm_sweep
+from oeactl.core.experiment import Analysed, Design, Leave
+from oeactl.core.host import ServerState, Survey
+from oeactl.core.inventory import Host
+from oeactl.core.load import Sweep
+from oeactl.core.past import known_sd, trial_seconds
+from oeactl.core.redact import is_secret_name, redact_text
+from oeactl.core.results import clean_label, moment, record, run_id
+from oeactl.core.run import AppliedRecipe, Arm, Plan, PlannedTrial, Run
+from oeactl.errors import Refused, UsageError
+from oeactl.flows.build import Build, Wanted, planned, pristine
+from oeactl.flows.describe import config_sha256, engine_of
+from oeactl.flows.lifecycle import is_running, server_of
+from oeactl.flows.site import Site, claim, look_only, look_settled
+from oeactl.ports import Driver, Store
+
+_NAMES = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_LABEL = 24
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArmOrder:
+    """An arm as asked for: recipes over the original engine, arguments and environment over hosts.yaml."""
+
+    wanted: tuple[Wanted, ...] = ()
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """A comparison as asked for. looks: look after every pair from the third on, and stop when decided.
+
+    token: 8 hex digits. modules: files to hash beside those of the recipes. trial_s: what one trial takes, if
+    somebody knows better than past runs.
+    """
+
+    what: Literal["ab", "aa", "scan"]
+    arms: tuple[ArmOrder, ...]
+    sweep: Sweep
+    pairs: int
+    seed: int
+    token: str
+    oeactl_version: str
+    looks: bool = False
+    margin: float = 0.03
+    analysis: Analysed = "paired"
+    leave: Leave = "pristine"
+    warm: bool = True
+    modules: tuple[str, ...] = ()
+    label: str | None = None
+    trial_s: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """A plan, what builds its arms, and what is known about the time it takes.
+
+    trial_s: of one trial, None unknown; trial_s_from: where that is from. gpus: of the server, None unknown.
+    on_host: recipes that are on the host now, and come off.
+    """
+
+    plan: Plan
+    builds: Mapping[str, Build]
+    modules: tuple[str, ...]
+    survey: Survey
+    state: ServerState
+    trial_s: float | None
+    trial_s_from: str
+    gpus: int | None
+    on_host: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+
+def prepare(site: Site, driver: Driver, store: Store, order: Order, *, only: bool = False) -> Prepared:
+    """Fix a comparison. only: it will not be carried out, so nothing is put in order, nor a lease minded.
+
+    Raises UsageError, Refused where a recipe cannot be planned, Locked, Unreachable.
+    """
+    _check(site, order)
+    for arm in order.arms:
+        for wanted in arm.wanted:
+            wanted.bound()
+    engine_of(site)
+    site.progress.step(f"looking at {site.host.name}")
+    modules = _modules([wanted for arm in order.arms for wanted in arm.wanted], order.modules)
+    survey = look_only(site, modules) if only else look_settled(site, modules)
+    if not only:
+        claim(site, survey.journal)
+    state = server_of(site).state(health=False)
+    builds, notes = _builds(site, order.arms, pristine(survey))
+    runs = store.list().runs
+    plan = _plan(site, driver, order, builds, survey, runs, running=is_running(state))
+    past = trial_seconds(runs, site.host.name, order.sweep)
+    return Prepared(
+        plan=plan,
+        builds={build.arm.name: build for build in builds},
+        modules=modules,
+        survey=survey,
+        state=state,
+        trial_s=order.trial_s or past,
+        trial_s_from="as told" if order.trial_s else "past trials here" if past else "",
+        gpus=site.host.server.gpus if site.host.server else None,
+        on_host=tuple(layer.recipe for layer in survey.journal.layers),
+        notes=notes,
+    )
+
+
+def prepare_again(
+    site: Site, plan: Plan, wanted_of: Callable[[AppliedRecipe], Wanted], modules: tuple[str, ...]
+) -> Prepared:
+    """Take up a plan that was begun. Raises Refused when the engine or the launch is another one since."""
+    if plan.design is None:
+        raise UsageError(f"{plan.run_id} is a {plan.what}, which is over when it ends", hint="oeactl bench")
+    site.progress.step(f"looking at {site.host.name}")
+    builds = tuple(Build(arm=arm, wanted=tuple(map(wanted_of, arm.recipes))) for arm in plan.arms)
+    modules = _modules([wanted for build in builds for wanted in build.wanted], modules)
+    survey = look_settled(site, modules)
+    claim(site, survey.journal)
+    _still_the_same(site, plan, builds, pristine(survey))
+    return Prepared(
+        plan=plan,
+        builds={build.arm.name: build for build in builds},
+        modules=modules,
+        survey=survey,
+        state=server_of(site).state(health=False),
+        trial_s=None,
+        trial_s_from="",
+        gpus=site.host.server.gpus if site.host.server else None,
+        on_host=tuple(layer.recipe for layer in survey.journal.layers),
+    )
+
+
+def describe_arm(arm: Arm) -> str:
+    """'pristine', 'oea (k0=4), --max-running-requests 64'."""
+    told = [_recipe(recipe) for recipe in arm.recipes] or ["pristine"]
+    told += [redact_text(" ".join(arm.args))] if arm.args else []
+    told += [f"{name}={'***' if is_secret_name(name) else value}" for name, value in sorted(arm.env.items())]
+    return ", ".join(told)
+
+
+def _recipe(recipe: AppliedRecipe) -> str:
+    values = ", ".join(f"{name}={value}" for name, value in sorted(recipe.parameters.items()))
+    return f"{recipe.recipe} ({values})" if values else recipe.recipe
+
+
+def _check(site: Site, order: Order) -> None:
+    host: Host = site.host
+    if order.looks and stats.look_alpha(order.pairs) is None:
+        raise UsageError(
+            f"there is no plan of looks up to {order.pairs} pairs",
+            where="--pairs",
+            hint="--pairs 3..6 or 3..10; or a fixed number: --pairs 4",
+        )
+    if order.pairs < 2:
+        raise UsageError("one pair allows no interval", where="--pairs", hint="--pairs 4")
+    if order.analysis == "regression" and order.pairs < 3:
+        raise UsageError("the regression needs six restarts", where="--analysis", hint="--pairs 3 or more")
+    if len(order.arms) > len(_NAMES):
+        raise UsageError(f"{len(order.arms)} arms are more than {len(_NAMES)}")
+    adds = any(arm.args for arm in order.arms)
+    if adds and host.server is not None and host.server.manager == "commands":
+        raise UsageError(
+            "the server's own start command takes no arguments from here",
+            where=f"hosts.yaml: {host.name}.server.start",
+            hint="leave --arg out, or let oeactl start the server (manager: process)",
+        )
+
+
+def _modules(wanted: Sequence[Wanted], more: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys([*(m for one in wanted for m in one.recipe.modules), *more]))
+
+
+def _builds(
+    site: Site, arms: Sequence[ArmOrder], survey: Survey
+) -> tuple[tuple[Build, ...], tuple[str, ...]]:
+    """The arms with their plans' digests. survey: the host without any recipe."""
+    builds: list[Build] = []
+    notes: dict[str, None] = {}
+    for name, order in zip(_NAMES, arms, strict=False):
+        recipes = []
+        for wanted in order.wanted:
+            plan = planned(site, wanted, survey, operation="plan")
+            notes.update(dict.fromkeys((*wanted.bound(survey).notes, *plan.notes)))
+            recipes.append(record(AppliedRecipe, plan.layer))
+        arm = Arm(name=name, recipes=tuple(recipes), args=order.args, env=dict(order.env))
+        builds.append(Build(arm=arm, wanted=order.wanted))
+    return tuple(builds), tuple(notes)
+
+
+def _plan(
+    site: Site,
+    driver: Driver,
+    order: Order,
+    builds: Sequence[Build],
+    survey: Survey,
+    runs: Sequence[Run],
+    *,
+    running: bool,
+) -> Plan:
+    now = site.clock.now()
+    arms = tuple(build.arm for build in builds)
+    rng = random.Random(order.seed)
+    slots = arrange([arm.name for arm in arms], order.pairs, rng)
+    label = clean_label(order.label or _label(order, arms))[:_LABEL].strip("-")
+    design = Design(
+        pairs=order.pairs,
+        seed=order.seed,
+        margin=order.margin,
+        alpha=(stats.look_alpha(order.pairs) if order.looks else None) or stats.ALPHA,
+        sweeps=sweeps(order.sweep, order.pairs, rng),
+        warm_sweep=warm_sweep(order.sweep, rng) if order.warm else None,
+        analysis=order.analysis,
+        looks=tuple(range(stats.FIRST_LOOK, order.pairs)) if order.looks else (),
+        leave=order.leave,
+        launch_sha256=launch_sha256(site.host),
+        known_sd=known_sd(
+            runs,
+            site.host.name,
+            order.sweep,
+            engine=survey.engine.version,
+            model_sha256=config_sha256(survey),
+        ),
+        running=running,
+    )
+    warm = [
+        PlannedTrial(name=f"000-{arm.name}", arm=arm.name, order=at - len(arms), start="fresh")
+        for at, arm in enumerate(arms if order.warm else (), start=1)
+    ]
+    return Plan(
+        run_id=run_id(now, label, order.token),
+        what=order.what,
+        label=label,
+        created_at=moment(now),
+        oeactl_version=order.oeactl_version,
+        host=site.host.name,
+        driver=driver.describe().name,
+        sweep=order.sweep,
+        arms=arms,
+        trials=(
+            *warm,
+            *(
+                PlannedTrial(
+                    name=slot.name,
+                    arm=slot.arm,
+                    order=slot.order,
+                    start="fresh",
+                    pair=slot.pair,
+                    block=slot.block,
+                )
+                for slot in slots
+            ),
+        ),
+        design=design,
+    )
+
+
+def _label(order: Order, arms: Sequence[Arm]) -> str:
+    recipes = dict.fromkeys(recipe.recipe for arm in arms for recipe in arm.recipes)
+    return "-".join([order.what, *recipes])
+
+
+def launch_sha256(host: Host) -> str:
+    """A name for what hosts.yaml makes of the server's launch."""
+    server = host.server
+    told = [server.argv, server.start, sorted(server.env.items())] if server else []
+    return hashlib.sha256(json.dumps(told).encode()).hexdigest()
+
+
+def _still_the_same(site: Site, plan: Plan, builds: Sequence[Build], survey: Survey) -> None:
+    assert plan.design is not None
+    if plan.design.launch_sha256 != launch_sha256(site.host):
+        raise Refused(
+            "hosts.yaml starts the server in another way than when the run began",
+            where=site.host.name,
+            hint="put it back as it was, or begin a new run",
+        )
+    for build in builds:
+        found = tuple(
+            record(AppliedRecipe, planned(site, wanted, survey, operation="plan").layer)
+            for wanted in build.wanted
+        )
+        if [one.digest for one in found] != [one.digest for one in build.arm.recipes]:
+            raise Refused(
+                f"arm {build.arm.name} would be another change now: engine or recipe changed since",
+                where=site.host.name,
+                hint="begin a new run",
+            )

@@ -1,0 +1,458 @@
+"""ab, aa, scan: each trial a fresh start of one build; failure is a row; the host is left as declared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from oeactl.core.experiment import Verdict
+from oeactl.core.host import Holder, Layer
+from oeactl.core.load import Point
+from oeactl.errors import (
+    ConnectionLost,
+    Degraded,
+    Interrupted,
+    Locked,
+    Refused,
+    UsageError,
+    VoidMeasurement,
+)
+from oeactl.flows.experiment import Concluded
+from oeactl.flows.planning import ArmOrder
+from tests.support.experiment_world import Experimenter, patched_arm
+from tests.support.site_world import PRISTINE, After, another_recipe, held, pending
+
+CTRL_C = KeyboardInterrupt()
+LOST = ConnectionLost("the connection ended before the command did", where="box")
+
+
+@pytest.fixture
+def ann(tmp_path: Path) -> Experimenter:
+    return Experimenter(tmp_path / "results")
+
+
+def verdict(done: Concluded) -> Verdict:
+    assert done.run.analysis is not None
+    (found,) = done.run.analysis.verdicts
+    return found
+
+
+def rows(done: Concluded) -> list[str]:
+    """'A' or 'B' a trial, in the order they were taken."""
+    return [trial.arm for trial in done.run.trials]
+
+
+def left_pristine(ann: Experimenter, *, running: bool = True) -> None:
+    assert ann.world.disk == PRISTINE
+    assert (ann.world.journal.layers, ann.world.journal.lease) == ((), None)
+    assert (ann.world.running is not None) == running
+    if ann.world.running:
+        assert ann.world.running.layers == ()
+
+
+def test_a_faster_build_comes_out_improved_and_the_host_is_left_pristine(ann: Experimenter) -> None:
+    done = ann.run()
+    assert done.error is None
+    found = verdict(done)
+    assert (found.says, found.material) == ("improved", True)
+    assert found.effect is not None and found.effect.ratio == pytest.approx(1.2, rel=0.02)
+    left_pristine(ann)
+    assert done.left == "pristine, the server up"
+    assert done.run == ann.kept()
+
+
+def test_every_trial_is_a_fresh_start_in_the_planned_order(ann: Experimenter) -> None:
+    done = ann.run()
+    assert rows(done) == [trial.arm for trial in done.run.plan.trials]
+    assert all(trial.start == "fresh" and trial.outcome == "completed" for trial in done.run.trials)
+    starts = [trial.server.pid for trial in done.run.trials]
+    assert len(set(starts)) == 6
+    assert all(trial.ready_s and trial.ready_s > 1000 for trial in done.run.trials)
+    for trial in done.run.trials:
+        assert bool(trial.recipes) == (trial.arm == "B")
+        assert [a.outcome for a in trial.activations] == ["pass"] * len(trial.recipes)
+
+
+def test_both_arms_of_a_pair_have_the_same_prompts_in_the_same_order_and_pairs_do_not(
+    ann: Experimenter,
+) -> None:
+    done = ann.run()
+    loads = {}
+    for trial in done.run.trials:
+        loads.setdefault(trial.pair, set()).add(tuple(point.point for point in trial.points))
+    assert [len(load) for load in loads.values()] == [1, 1, 1]
+    assert len({load for pair in loads.values() for load in pair}) == 3
+
+
+def test_the_same_build_twice_is_never_called_faster(ann: Experimenter) -> None:
+    done = ann.run(ArmOrder(), ArmOrder(), what="aa", margin=0.1)
+    assert done.error is None
+    assert verdict(done).says in ("equivalent", "inconclusive")
+    assert not verdict(done).material
+    assert "write patch" not in ann.world.asked
+
+
+def test_the_plan_is_written_before_the_first_trial_and_names_what_was_decided(ann: Experimenter) -> None:
+    ann.world.meets("start", CTRL_C)
+    done = ann.run(pairs=4, margin=0.05, analysis="regression")
+    plan = ann.kept().plan
+    assert done.run.trials == () and plan == done.run.plan
+    assert plan.design is not None
+    assert (plan.design.pairs, plan.design.margin, plan.design.analysis) == (4, 0.05, "regression")
+    assert len(plan.design.sweeps) == 4 and len(plan.trials) == 8
+    assert plan.arms[1].recipes[0].digest
+
+
+def test_nothing_is_done_without_a_yes(ann: Experimenter) -> None:
+    before = ann.world.running
+    ann.world.answer = False
+    with pytest.raises(Interrupted):
+        ann.run()
+    assert ann.world.running is before and ann.world.disk == PRISTINE
+    assert ann.store.list().runs == ()
+
+
+def test_one_question_is_asked_and_it_says_what_is_to_come(ann: Experimenter) -> None:
+    ann.run()
+    (asked,) = [line for line in ann.world.asked if line.startswith("ask")]
+    assert "restart it up to 7 times" in asked and "leave it pristine" in asked
+
+
+def test_only_planning_looks_and_writes_nothing(ann: Experimenter) -> None:
+    held(ann)
+    prepared = ann.prepare(only=True)
+    assert len(prepared.plan.trials) == 6
+    assert set(ann.world.asked) <= {"survey", "state"}
+    assert ann.store.list().runs == ()
+
+
+def test_it_may_be_left_patched(ann: Experimenter) -> None:
+    done = ann.run(leave="patched")
+    assert ann.world.running is not None
+    assert [layer.recipe for layer in ann.world.running.layers] == ["trial"]
+    assert [layer.recipe for layer in ann.world.journal.layers] == ["trial"]
+    assert done.left.startswith("trial (size=4)")
+
+
+def test_a_server_that_was_down_is_down_at_the_end(tmp_path: Path) -> None:
+    ann = Experimenter(tmp_path / "results", running=False)
+    done = ann.run()
+    assert done.error is None
+    left_pristine(ann, running=False)
+
+
+def test_recipes_that_were_on_the_host_come_off_and_the_question_says_so(ann: Experimenter) -> None:
+    ann.patch(8, recipe=another_recipe())
+    ann.world.asked.clear()
+    done = ann.run()
+    assert done.error is None
+    (asked,) = [line for line in ann.world.asked if line.startswith("ask")]
+    assert "take other off" in asked
+    left_pristine(ann)
+
+
+def test_each_arm_is_started_once_before_the_first_pair_and_that_counts_for_nothing(
+    ann: Experimenter,
+) -> None:
+    done = ann.run(warm=True)
+    assert [trial.name for trial in done.run.trials][:2] == ["000-A", "000-B"]
+    assert [trial.pair for trial in done.run.trials] == [None, None, 1, 1, 2, 2, 3, 3]
+    assert verdict(done).effect is not None and verdict(done).effect.pairs == 3  # type: ignore[union-attr]
+    assert done.run.analysis is not None
+    assert [arm.trials for level in done.run.analysis.levels for arm in level.arms] == [3] * 4
+
+
+def test_a_first_run_penalty_never_becomes_a_verdict(ann: Experimenter) -> None:
+    """The first start of each build is slow, as with empty compile caches."""
+    seen: set[bool] = set()
+    first: dict[int, float] = {}
+
+    def factor(layers: tuple[Layer, ...]) -> float:
+        if ann.world.starts not in first:
+            first[ann.world.starts] = 1.0 if bool(layers) in seen else 0.6
+            seen.add(bool(layers))
+        return first[ann.world.starts]
+
+    ann.world.factor = factor
+    done = ann.run(warm=True, margin=0.1)
+    assert verdict(done).says in ("equivalent", "inconclusive")
+    assert verdict(done).effect.ratio == pytest.approx(1.0, rel=0.02)  # type: ignore[union-attr]
+
+
+def test_an_arm_that_does_not_start_is_a_row_and_is_not_tried_a_third_time(ann: Experimenter) -> None:
+    ann.world.breaks = bool
+    done = ann.run(pairs=4)
+    assert isinstance(done.error, VoidMeasurement) and done.error.exit_code == 8
+    failed = [trial for trial in done.run.trials if trial.arm == "B"]
+    assert len(failed) == 2
+    assert all(trial.failure and trial.failure.kind == "not started" for trial in failed)
+    assert failed[0].failure is not None
+    assert failed[0].failure.first_error == "ValueError: patched badly"
+    assert verdict(done).says == "void"
+    left_pristine(ann)
+
+
+def test_an_arm_whose_change_is_bypassed_is_a_row(ann: Experimenter) -> None:
+    ann.world.shows = "loaded"
+    done = ann.run(pairs=2)
+    failed = [trial.failure for trial in done.run.trials if trial.arm == "B"]
+    assert all(failure and failure.kind == "not active" for failure in failed)
+    assert done.error is not None and done.error.exit_code == 8
+
+
+def test_of_four_arms_one_with_a_bad_flag_and_one_that_dies_two_are_measured_and_two_classified(
+    ann: Experimenter,
+) -> None:
+    ann.world.refuses_launch = lambda launch: "--nonsense" in launch.argv
+
+    def dies(layers: tuple[Layer, ...], point: Point) -> bool:
+        return bool(layers) and layers[0].parameters["size"] == 9
+
+    ann.world.dies = dies
+    ann.world.log = ("starting", "torch.OutOfMemoryError: CUDA out of memory", "bye")
+    done = ann.run(ArmOrder(), patched_arm(4), ArmOrder(args=("--nonsense",)), patched_arm(9), what="scan")
+    assert done.error is not None and done.error.exit_code == 8
+    assert done.run.analysis is not None
+    said = {one.arm: one.says for one in done.run.analysis.verdicts}
+    assert said == {"B": "improved", "C": "void", "D": "void"}
+    failures = {t.arm: t.failure for t in done.run.trials if t.failure}
+    assert failures["C"] is not None and failures["D"] is not None
+    assert (failures["C"].kind, failures["D"].kind) == ("not started", "lost under load")
+    assert failures["C"].first_error == "error: unrecognized arguments: --nonsense"
+    assert failures["D"].first_error == "torch.OutOfMemoryError: CUDA out of memory"
+    left_pristine(ann)
+
+
+def test_arguments_and_environment_of_an_arm_reach_its_server_and_no_other(ann: Experimenter) -> None:
+    arm = ArmOrder(args=("--max-running-requests", "64"), env={"NCCL_ALGO": "Ring"})
+    done = ann.run(ArmOrder(), arm, what="scan", pairs=2)
+    with_it = ["--max-running-requests" in launch.argv for launch in ann.world.launches]
+    assert with_it[:4] == [trial.arm == "B" for trial in done.run.trials]
+    assert [launch.env.get("NCCL_ALGO") for launch in ann.world.launches if "64" in launch.argv] == [
+        "Ring"
+    ] * 2
+    if len(with_it) > 4:
+        assert not with_it[4]
+
+
+def test_an_arm_that_differs_in_more_than_was_meant_is_a_question(ann: Experimenter) -> None:
+    def factor(layers: tuple[Layer, ...]) -> float:
+        return 1.0
+
+    ann.world.factor = factor
+    info = dict(ann.world.info)
+    ann.world.shows = "eager"
+    order = ann.prepare(ArmOrder(), ArmOrder(args=("--page-size", "4")), what="scan", warm=True)
+
+    class Info(dict):  # type: ignore[type-arg]
+        pass
+
+    ann.world.info = Info(info)
+    starts: list[int] = []
+
+    def told() -> dict[str, object]:
+        starts.append(ann.world.starts)
+        more = {"page_size": 4, "attention_backend": "other"} if ann.world.starts % 2 == 0 else {}
+        return {**info, **more}
+
+    engine = ann.site.engine
+    assert engine is not None
+    engine.info = told  # type: ignore[method-assign]
+    from oeactl.flows import experiment
+
+    done = experiment.conduct(ann.site, ann.driver, ann.store, order)
+    assert done.error is None
+    asked = [line for line in ann.world.asked if line.startswith("ask")]
+    assert len(asked) == 2 and "attention_backend" in asked[1] and "page_size" not in asked[1]
+
+
+@pytest.mark.parametrize("step", ["stop", "write", "start", "ready", "complete", "measured", "warm-up"])
+@pytest.mark.parametrize("at", [0, 3])
+def test_ctrl_c_at_any_step_keeps_what_is_finished_and_leaves_the_host_as_declared(
+    ann: Experimenter, step: str, at: int
+) -> None:
+    ann.world.meets(step, *[None] * at, CTRL_C)
+    done = ann.run()
+    assert isinstance(done.error, Interrupted) and done.error.exit_code == 130
+    assert done.error.hint == f"oeactl run resume {done.run.plan.run_id}"
+    left_pristine(ann)
+    assert done.run == ann.kept()
+
+
+@pytest.mark.parametrize("step", ["stop", "write", "start", "ready", "complete", "measured", "warm-up"])
+@pytest.mark.parametrize("at", [1, 4])
+def test_a_run_cut_short_goes_on_with_its_next_trial_and_ends_as_if_it_never_was(
+    ann: Experimenter, step: str, at: int
+) -> None:
+    ann.world.meets(step, *[None] * at, CTRL_C)
+    first = ann.run()
+    finished = {trial.name: trial for trial in first.run.trials if trial.outcome == "completed"}
+    kept = {path.name: path.read_bytes() for path in (Path(first.run.path) / "trials").iterdir()}
+    done = ann.resume()
+    assert done.error is None
+    assert verdict(done).says == "improved"
+    assert verdict(done).effect.pairs == 3  # type: ignore[union-attr]
+    assert all(trial in done.run.trials for trial in finished.values())
+    assert len([trial for trial in done.run.trials if trial.outcome == "completed"]) == 6
+    after = {path.name: path.read_bytes() for path in (Path(first.run.path) / "trials").iterdir()}
+    assert all(after[name] == data for name, data in kept.items())
+    left_pristine(ann)
+
+
+def test_a_lost_connection_ends_the_run_and_the_host_is_still_put_in_order_if_it_can(
+    ann: Experimenter,
+) -> None:
+    ann.world.meets("measured", None, None, After(LOST))
+    done = ann.run()
+    assert done.error is LOST
+    assert [trial.outcome for trial in done.run.trials][-1] == "failed"
+    left_pristine(ann)
+    again = ann.resume()
+    assert again.error is None and verdict(again).says == "improved"
+
+
+def test_a_host_that_cannot_be_left_in_order_is_said_with_what_to_do(ann: Experimenter) -> None:
+    seed = next(s for s in range(20) if ann.prepare(only=True, seed=s).plan.trials[-1].arm == "B")
+    ann.world.meets("stop", *[None] * 6, LOST)
+    done = ann.run(seed=seed)
+    assert isinstance(done.error, Degraded) and done.error.exit_code == 7
+    assert "run resume" in (done.error.hint or "")
+    again = ann.resume()
+    assert again.error is None
+    left_pristine(ann)
+
+
+def test_a_killed_client_is_taken_up_from_what_lies_on_the_disk(ann: Experimenter) -> None:
+    """The process is gone in the middle of a trial: no tidying up, the lease and the patch still there."""
+
+    class Killed(BaseException):
+        pass
+
+    ann.world.meets("measured", *[None] * 3, Killed())
+    for step in ("survey", "state", "stop", "settle"):
+        ann.world.meets(step)
+    with pytest.raises(Killed):
+        kill(ann)
+    before = ann.kept()
+    assert [trial.outcome for trial in before.trials] == ["completed", "unfinished"]
+    done = ann.resume()
+    assert done.error is None and verdict(done).says == "improved"
+    names = [trial.name for trial in done.run.trials]
+    assert names.count("002-B-2") + names.count("002-A-2") == 1
+    left_pristine(ann)
+
+
+def kill(ann: Experimenter) -> None:
+    """Run until Killed, and let nothing be put in order afterwards."""
+    from oeactl.flows import experiment
+
+    prepared = ann.prepare()
+    run = experiment._Run(ann.site, ann.driver, ann.store, prepared)
+    ann.store.begin(prepared.plan)
+    run._guarded()
+
+
+def test_a_finished_run_is_resumed_without_a_start_or_a_question(ann: Experimenter) -> None:
+    ann.run()
+    ann.world.asked.clear()
+    done = ann.resume()
+    assert done.error is None and verdict(done).says == "improved"
+    assert not {"stop", "start", "write patch", "write revert"} & set(ann.world.asked)
+    assert not any(line.startswith("ask") for line in ann.world.asked)
+    left_pristine(ann)
+
+
+def test_a_run_is_not_taken_up_on_another_engine(ann: Experimenter) -> None:
+    ann.world.meets("measured", None, CTRL_C)
+    ann.run()
+    ann.world.edit(PRISTINE + b"# upgraded\n")
+    with pytest.raises(Refused, match="another change now"):
+        ann.resume()
+
+
+def test_somebody_elses_lease_ends_it_before_anything_is_begun(ann: Experimenter) -> None:
+    held(ann)
+    with pytest.raises(Locked):
+        ann.run()
+    assert ann.store.list().runs == ()
+    assert ann.world.disk == PRISTINE
+
+
+def test_the_lease_is_held_through_restarts_of_any_length_and_given_back(ann: Experimenter) -> None:
+    holders: list[Holder | None] = []
+    steps = ann.world.step
+
+    def watching(name: str, effect: object, text: str = "") -> object:
+        if name in ("start", "stop", "measured"):
+            lease = ann.world.journal.lease
+            holders.append(lease.holder if lease and ann.world.time < lease.until else None)
+        return steps(name, effect, text)  # type: ignore[arg-type]
+
+    ann.world.step = watching  # type: ignore[method-assign]
+    ann.run()
+    assert holders and all(holder == ann.site.holder for holder in holders)
+    assert ann.world.journal.lease is None
+
+
+def test_what_was_cut_short_before_is_put_in_order_first(ann: Experimenter) -> None:
+    ann.world.note(pending=pending())
+    assert ann.run().error is None
+    assert "recover" in ann.world.asked
+
+
+def test_looks_end_a_run_that_is_decided(ann: Experimenter) -> None:
+    done = ann.run(pairs=6, looks=True)
+    assert done.error is None
+    assert verdict(done).says == "improved" and len(done.run.trials) == 6
+    assert verdict(done).effect.confidence == pytest.approx(0.981)  # type: ignore[union-attr]
+    assert len(done.run.plan.trials) == 12
+    assert ann.resume().run.trials == done.run.trials
+
+
+def test_looks_do_not_end_a_run_that_is_not_decided(ann: Experimenter) -> None:
+    ann.world.factor = lambda layers: 1.0
+    done = ann.run(pairs=4, looks=True)
+    assert len(done.run.trials) == 8
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"pairs": 1}, "one pair"),
+        ({"pairs": 11, "looks": True}, "looks"),
+        ({"pairs": 2, "analysis": "regression"}, "six restarts"),
+    ],
+)
+def test_a_plan_that_could_say_nothing_is_refused(
+    ann: Experimenter, changes: dict[str, object], says: str
+) -> None:
+    with pytest.raises(UsageError, match=says):
+        ann.run(**changes)
+    assert ann.world.asked == []
+
+
+def test_a_wrong_value_is_said_before_the_host_is_contacted(ann: Experimenter) -> None:
+    from oeactl.flows.build import Wanted
+    from tests.support.site_world import a_recipe
+
+    arm = ArmOrder(wanted=(Wanted(recipe=a_recipe(), sets={"sizes": "4"}),))
+    with pytest.raises(UsageError, match="no parameter"):
+        ann.run(ArmOrder(), arm)
+    assert ann.world.asked == []
+
+
+def test_past_runs_tell_the_time_and_the_noise_of_the_next(ann: Experimenter) -> None:
+    first = ann.prepare(only=True)
+    assert first.trial_s is None and first.plan.design is not None and first.plan.design.known_sd is None
+    ann.run(pairs=4)
+    second = ann.prepare(only=True)
+    assert second.trial_s is not None and second.trial_s == pytest.approx(1240, abs=60)
+    assert second.trial_s_from == "past trials here"
+    assert second.plan.design is not None and second.plan.design.known_sd is not None
+    assert 0.001 < second.plan.design.known_sd < 0.02
+    other = ann.prepare(
+        only=True, sweep=first.plan.design.sweeps[0].__class__(points=first.plan.sweep.points[:1], seed=1)
+    )
+    assert other.trial_s is None
+    assert ann.prepare(only=True, trial_s=99.0).trial_s == 99.0

@@ -1,0 +1,169 @@
+"""A host to compare builds on: the world of ``site_world.py``, with an engine that can be measured.
+
+``world.rate`` says how fast a build is at a start; ``refuses_launch`` and ``dies`` make arms fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from oeactl.core.host import Launch, Layer, Process, Reply
+from oeactl.core.load import Point, make_sweep
+from oeactl.core.run import AppliedRecipe, DriverRecord, Run
+from oeactl.edges.store import ResultsFolder
+from oeactl.flows import experiment
+from oeactl.flows.build import Wanted
+from oeactl.flows.experiment import Concluded
+from oeactl.flows.planning import ArmOrder, Order, Prepared, prepare, prepare_again
+from oeactl.ports import Failed, PointMeasured, PointRequest, Progress, Ready
+from tests.support.bench_world import TOKEN
+from tests.support.levels import a_measurement, some_rows
+from tests.support.site_world import FakeEngine, FakeServer, Operator, World, a_recipe
+
+NOISE = (0.004, -0.006, 0.002, 0.005, -0.003, 0.001, -0.002, 0.003, -0.004, 0.006)
+SIZE = {"size": "4"}
+
+
+class ExperimentWorld(World):
+    """starts: servers begun so far. rate: tok/s of (layers, level, start). log: of the server."""
+
+    def __init__(self, *, running: bool = True) -> None:
+        super().__init__(running=running)
+        self.starts = 0
+        self.launches: list[Launch] = []
+        self.log: tuple[str, ...] = ("all is well",)
+        self.info: dict[str, Any] = {"model_path": "/models/tiny", "served_model_name": "tiny"}
+        self.factor: Callable[[tuple[Layer, ...]], float] = lambda layers: 1.2 if layers else 1.0
+        self.noise: Callable[[int], float] = lambda start: NOISE[start * 7 % len(NOISE)]
+        self.refuses_launch: Callable[[Launch], bool] = lambda launch: False
+        self.dies: Callable[[tuple[Layer, ...], Point], bool] = lambda layers, point: False
+
+    def rate(self, point: Point) -> float:
+        assert self.running is not None
+        return 100.0 * point.concurrency * self.factor(self.running.layers) * (1 + self.noise(self.starts))
+
+
+class MeasuredEngine(FakeEngine):
+    def __init__(self, world: ExperimentWorld) -> None:
+        super().__init__(world)
+        self._here = world
+
+    def info(self) -> dict[str, Any]:
+        info = self._here.step("info", lambda: self._here.info)
+        assert isinstance(info, dict)
+        return info
+
+    def complete(
+        self, *, prompts: Sequence[Sequence[int]], output_len: int, concurrency: int
+    ) -> tuple[Reply, ...]:
+        replies = super().complete(prompts=prompts, output_len=output_len, concurrency=concurrency)
+        return tuple(TOKEN if reply.status == 200 else reply for reply in replies)
+
+    def flush_cache(self) -> bool:
+        return True
+
+
+class LaunchedServer(FakeServer):
+    def __init__(self, world: ExperimentWorld) -> None:
+        super().__init__(world)
+        self._here = world
+
+    def start(self, launch: Launch) -> Process:
+        self._here.launches.append(launch)
+        self._here.starts += 1
+        return super().start(launch)
+
+    def await_ready(self, process: Process, launch: Launch, progress: Progress) -> Ready | Failed:
+        if self._here.refuses_launch(launch):
+            self._here.running = None
+            error = "error: unrecognized arguments: --nonsense"
+            return Failed(why="the server's process ended", first_error=error, tail=("usage:", error))
+        return super().await_ready(process, launch, progress)
+
+    def log_lines(self, count: int) -> tuple[str, ...]:
+        return self._here.log[-count:]
+
+
+class MeasuringDriver:
+    def __init__(self, world: ExperimentWorld) -> None:
+        self._world = world
+        self.requests: list[PointRequest] = []
+
+    def describe(self) -> DriverRecord:
+        return DriverRecord(name="sglang", program="sglang.benchmark.serving")
+
+    def run(self, request: PointRequest, progress: Progress) -> PointMeasured:
+        self.requests.append(request)
+        measured = self._world.step(request.phase, lambda: self._measured(request))
+        assert isinstance(measured, PointMeasured)
+        return measured
+
+    def _measured(self, request: PointRequest) -> PointMeasured:
+        world, point = self._world, request.point
+        world.time += 10.0
+        if world.running is None or world.dies(world.running.layers, point):
+            world.running = None
+            return PointMeasured(argv=("-m", "client"), failure="connection refused")
+        if request.phase == "warm-up":
+            point = msgspec.structs.replace(point, requests=point.warmup_requests)
+        return PointMeasured(
+            argv=("-m", "client"),
+            measurement=a_measurement(point, tokens_per_s=world.rate(point)),
+            requests=some_rows(point),
+        )
+
+
+class Experimenter(Operator):
+    """Somebody who compares builds on this world."""
+
+    world: ExperimentWorld
+
+    def __init__(self, results: Path, *, running: bool = True) -> None:
+        super().__init__(ExperimentWorld(running=running))
+        self.site = replace(self.site, server=LaunchedServer(self.world), engine=MeasuredEngine(self.world))
+        self.driver = MeasuringDriver(self.world)
+        self.store = ResultsFolder(results)
+        self.tokens = 0
+
+    def order(self, *arms: ArmOrder, **changes: Any) -> Order:
+        self.tokens += 1
+        order = Order(
+            what="ab",
+            arms=arms or (ArmOrder(), patched_arm()),
+            sweep=make_sweep((4, 16), input_len=64, output_len=32, seed=42),
+            pairs=3,
+            seed=11,
+            token=f"{self.tokens:08x}",
+            oeactl_version="0.1.0",
+            warm=False,
+        )
+        return replace(order, **changes)
+
+    def prepare(self, *arms: ArmOrder, only: bool = False, **changes: Any) -> Prepared:
+        return prepare(self.site, self.driver, self.store, self.order(*arms, **changes), only=only)
+
+    def run(self, *arms: ArmOrder, **changes: Any) -> Concluded:
+        prepared = self.prepare(*arms, **changes)
+        return experiment.conduct(self.site, self.driver, self.store, prepared)
+
+    def resume(self, name: str = "last") -> Concluded:
+        found = self.store.load(name)
+        prepared = prepare_again(self.site, found.plan, wanted_again, ())
+        return experiment.resume(self.site, self.driver, self.store, prepared, found)
+
+    def kept(self) -> Run:
+        return self.store.load("last")
+
+
+def patched_arm(size: int = 4, **more: Any) -> ArmOrder:
+    return ArmOrder(wanted=(Wanted(recipe=a_recipe(), sets={"size": str(size)}),), **more)
+
+
+def wanted_again(recipe: AppliedRecipe) -> Wanted:
+    assert recipe.recipe == a_recipe().id
+    return Wanted(recipe=a_recipe(), sets={name: str(value) for name, value in recipe.parameters.items()})
