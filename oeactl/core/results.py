@@ -16,6 +16,7 @@ import msgspec
 
 from oeactl.core.host import Value
 from oeactl.core.load import Point
+from oeactl.core.recording import Comparison, Recording
 from oeactl.core.redact import is_secret_name, redact_text
 from oeactl.core.run import (
     SCHEMA_VERSION,
@@ -28,10 +29,16 @@ from oeactl.core.run import (
 )
 from oeactl.core.verdicts import verdicts
 
-Document = TypeVar("Document", Plan, Trial, PointRecord, Analysis)
+Document = TypeVar("Document", Plan, Trial, PointRecord, Analysis, Recording, Comparison)
 Record = TypeVar("Record", bound=Value)
 
-_KINDS: dict[str, type] = {"plan": Plan, "trial": Trial, "analysis": Analysis}
+_KINDS: dict[str, type] = {
+    "plan": Plan,
+    "trial": Trial,
+    "analysis": Analysis,
+    "recording": Recording,
+    "comparison": Comparison,
+}
 _LABEL = re.compile(r"[^a-z0-9]+")
 #: Of the server's environment only what bears on speed and names no secret is kept.
 _ENVIRONMENT = re.compile(

@@ -60,8 +60,8 @@ class ResultsFolder:
         except FileExistsError as taken:
             raise UsageError(f"run {plan.run_id} exists already", where=str(folder)) from taken
         except OSError as problem:
-            raise _unwritable(folder, problem) from problem
-        _write_new(folder / "plan.json", records.dump(plan))
+            raise unwritable(folder, problem) from problem
+        write_new(folder / "plan.json", records.dump(plan))
         return str(folder)
 
     def begin_trial(self, trial: Trial) -> None:
@@ -70,15 +70,15 @@ class ResultsFolder:
         try:
             part.mkdir()
         except OSError as problem:
-            raise _unwritable(part, problem) from problem
-        _write_new(part / _BEGUN, records.dump(trial))
+            raise unwritable(part, problem) from problem
+        write_new(part / _BEGUN, records.dump(trial))
 
     def save_raw(self, run_id: str, data: bytes) -> RawFile:
         """Keep per-request rows (JSON bytes) compressed under the hash of what they hold."""
         digest = hashlib.sha256(data).hexdigest()
         path = self._folder(run_id) / "raw" / f"{digest}.json.gz"
         if not path.exists():
-            _write_new(path, gzip.compress(data, mtime=0), parents=True)
+            write_new(path, gzip.compress(data, mtime=0), parents=True)
         return RawFile(sha256=digest, bytes=len(data))
 
     def load_raw(self, run: Run, digest: str) -> bytes:
@@ -99,12 +99,12 @@ class ResultsFolder:
     def save_point(self, trial: Trial, point: PointRecord) -> None:
         """Keep one level, now."""
         name = f"{point.index:02d}-c{point.point.concurrency}.json"
-        _write_new(self._part(trial) / name, records.dump(point))
+        write_new(self._part(trial) / name, records.dump(point))
 
     def save_trial(self, trial: Trial) -> str:
         """Write the whole trial, then drop the pieces it was collected from."""
         path = self._folder(trial.run_id) / "trials" / f"{trial.name}.json"
-        _write_new(path, records.dump(trial))
+        write_new(path, records.dump(trial))
         shutil.rmtree(self._part(trial), ignore_errors=True)
         return str(path)
 
@@ -167,7 +167,7 @@ def _read_run(folder: Path) -> Run | Skipped:
     try:
         plan = records.parse((folder / "plan.json").read_bytes(), Plan)
     except (ValueError, OSError) as problem:
-        return Skipped(path=str(folder / "plan.json"), why=_why(problem))
+        return Skipped(path=str(folder / "plan.json"), why=why_not(problem))
     if plan.run_id != folder.name:
         return Skipped(path=str(folder / "plan.json"), why=f"it is the plan of {plan.run_id}")
     trials, skipped = _read_trials(folder / "trials", plan)
@@ -176,7 +176,7 @@ def _read_run(folder: Path) -> Run | Skipped:
         try:
             analysis = records.parse((folder / "analysis.json").read_bytes(), Analysis)
         except (ValueError, OSError) as problem:
-            skipped.append(Skipped(path=str(folder / "analysis.json"), why=_why(problem)))
+            skipped.append(Skipped(path=str(folder / "analysis.json"), why=why_not(problem)))
     return Run(path=str(folder), plan=plan, trials=tuple(trials), analysis=analysis, skipped=tuple(skipped))
 
 
@@ -195,7 +195,7 @@ def _read_trials(folder: Path, plan: Plan) -> tuple[list[Trial], list[Skipped]]:
             else:
                 trial = records.parse(path.read_bytes(), Trial)
         except (ValueError, OSError) as problem:
-            skipped.append(Skipped(path=str(path), why=_why(problem)))
+            skipped.append(Skipped(path=str(path), why=why_not(problem)))
             continue
         if trial.run_id != plan.run_id or trial.name != path.stem:
             skipped.append(Skipped(path=str(path), why=f"it is trial {trial.name} of {trial.run_id}"))
@@ -213,11 +213,11 @@ def _read_part(part: Path) -> tuple[Trial, list[Skipped]]:
         try:
             points.append(records.parse(path.read_bytes(), PointRecord))
         except (ValueError, OSError) as problem:
-            skipped.append(Skipped(path=str(path), why=_why(problem)))
+            skipped.append(Skipped(path=str(path), why=why_not(problem)))
     return msgspec.structs.replace(trial, points=tuple(points)), skipped
 
 
-def _write_new(path: Path, data: bytes, *, parents: bool = False) -> None:
+def write_new(path: Path, data: bytes, *, parents: bool = False) -> None:
     """Give ``data`` the name ``path``, whole or not at all; a name that is taken is an error."""
     if parents:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -249,7 +249,7 @@ def _write_beside(path: Path, data: bytes) -> Path:
             os.fsync(file.fileno())
     except OSError as problem:
         temporary.unlink(missing_ok=True)
-        raise _unwritable(path, problem) from problem
+        raise unwritable(path, problem) from problem
     return temporary
 
 
@@ -260,7 +260,7 @@ def _sync_folder(folder: Path) -> None:
     os.close(descriptor)
 
 
-def _unwritable(path: Path, problem: OSError) -> UsageError:
+def unwritable(path: Path, problem: OSError) -> UsageError:
     return UsageError(
         f"results cannot be written: {problem.strerror or problem}",
         where=str(path),
@@ -268,7 +268,7 @@ def _unwritable(path: Path, problem: OSError) -> UsageError:
     )
 
 
-def _why(problem: Exception) -> str:
+def why_not(problem: Exception) -> str:
     if isinstance(problem, OSError):
         return problem.strerror or str(problem)
     return str(problem)

@@ -10,11 +10,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from oeactl.core.host import Reply
+from oeactl.core.quality import Answer
 from oeactl.core.redact import redact
 from oeactl.core.routing import RoutedRequest
+from oeactl.edges.engines.answers import all_answers, chat, completion
 from oeactl.edges.engines.requests import Loopback, decoded
 from oeactl.edges.engines.sglang import unanswered
 from oeactl.ports import Agent
+
+_NOT_SERVED = (400, 404, 405, 422, 501)
 
 
 class OpenAIEngine:
@@ -33,6 +37,7 @@ class OpenAIEngine:
         self._where = f"{agent.name}:{url}"
         self._model = model
         self._timeout_s = timeout_s
+        self._chat = False
 
     def info(self) -> dict[str, Any]:
         """``{"models": …}`` and, where there is a /version, that; secrets redacted. Raises Unreachable."""
@@ -56,7 +61,7 @@ class OpenAIEngine:
         self, *, prompts: Sequence[Sequence[int]], output_len: int, concurrency: int
     ) -> tuple[Reply, ...]:
         """Complete each prompt of token ids greedily, past end-of-text where the server knows how."""
-        model = self._model or self.model_info().get("id")
+        model = self._named()
         bodies = [
             {
                 "model": model,
@@ -67,16 +72,7 @@ class OpenAIEngine:
             }
             for prompt in prompts
         ]
-        replies = self._http.post(
-            "/v1/completions", bodies, concurrency=concurrency, timeout_s=self._timeout_s
-        )
-        if replies and all(reply.status == 422 for reply in replies):
-            for body in bodies:
-                del body["ignore_eos"]
-            replies = self._http.post(
-                "/v1/completions", bodies, concurrency=concurrency, timeout_s=self._timeout_s
-            )
-        return replies
+        return self._patient("/v1/completions", bodies, concurrency)
 
     def flush_cache(self) -> bool:
         """There is no such endpoint."""
@@ -87,3 +83,50 @@ class OpenAIEngine:
     ) -> tuple[RoutedRequest, ...] | str:
         """This API does not tell."""
         return "the OpenAI API does not tell which experts were used"
+
+    def answers(
+        self, *, prompts: Sequence[str], output_len: int, top_logprobs: int, concurrency: int
+    ) -> tuple[Answer, ...]:
+        """Texts of tokens and their log-probabilities: by completions, else (no such endpoint, or none with
+        log-probabilities) by chat.
+        """
+        asked = {"model": self._named(), "temperature": 0, "ignore_eos": True, "max_tokens": output_len}
+        plain = [{**asked, "logprobs": top_logprobs, "prompt": prompt} for prompt in prompts]
+        completions: tuple[Reply, ...] = ()
+        if not self._chat:
+            completions = self._patient("/v1/completions", plain, concurrency)
+            if not all(_unfit(reply) for reply in completions):
+                return all_answers(completions, completion, self._where)
+        turned = {**asked, "logprobs": True, "top_logprobs": top_logprobs}
+        bodies = [{**turned, "messages": [{"role": "user", "content": prompt}]} for prompt in prompts]
+        replies = self._patient("/v1/chat/completions", bodies, concurrency)
+        if not self._chat and all(reply.status in _NOT_SERVED for reply in replies):
+            return all_answers(completions, completion, self._where)
+        self._chat = True
+        return all_answers(replies, chat, self._where)
+
+    def _named(self) -> str | None:
+        """The served name, asked for once."""
+        if self._model is None:
+            self._model = self.model_info().get("id")
+        return self._model
+
+    def _patient(self, path: str, bodies: list[dict[str, Any]], concurrency: int) -> tuple[Reply, ...]:
+        """POST all; where all are refused once more without ``ignore_eos``, which OpenAI does not have."""
+        replies = self._http.post(path, bodies, concurrency=concurrency, timeout_s=self._timeout_s)
+        if replies and all(reply.status in (400, 422) for reply in replies):
+            for body in bodies:
+                body.pop("ignore_eos", None)
+            replies = self._http.post(path, bodies, concurrency=concurrency, timeout_s=self._timeout_s)
+        return replies
+
+
+def _unfit(reply: Reply) -> bool:
+    """Whether completions are not served here, or without log-probabilities: chat may be."""
+    if reply.status != 200:
+        return reply.status in _NOT_SERVED
+    try:
+        completion(decoded(reply))
+    except ValueError:
+        return True
+    return False

@@ -10,8 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from oeactl.core.host import Reply
+from oeactl.core.quality import Answer
 from oeactl.core.redact import redact
 from oeactl.core.routing import RoutedRequest, why_unseen
+from oeactl.edges.engines.answers import all_answers, native
 from oeactl.edges.engines.requests import Loopback, decoded
 from oeactl.errors import Unreachable
 from oeactl.ports import Agent
@@ -98,6 +100,16 @@ class SglangEngine:
             )
         except (KeyError, TypeError, ValueError):
             return "the answers carry no routed experts"
+
+    def answers(
+        self, *, prompts: Sequence[str], output_len: int, top_logprobs: int, concurrency: int
+    ) -> tuple[Answer, ...]:
+        """Token ids and their log-probabilities, past end-of-text."""
+        sampling = {"max_new_tokens": output_len, "temperature": 0, "ignore_eos": True}
+        asked = {"sampling_params": sampling, "return_logprob": True, "top_logprobs_num": top_logprobs}
+        bodies: list[dict[str, Any] | None] = [{"text": prompt, **asked} for prompt in prompts]
+        replies = self._http.post("/generate", bodies, concurrency=concurrency, timeout_s=self._timeout_s)
+        return all_answers(replies, native, self._where)
 
     def _object(self, *paths: str) -> dict[str, Any]:
         """The first of these endpoints that this release has."""

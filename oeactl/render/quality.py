@@ -1,0 +1,138 @@
+"""Recorded answers, and what a comparison of two builds says.
+
+Owns: their words and tables. Refuses: to judge (core/quality.py does).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from oeactl.core.quality import Agreement, ConditionCompared
+from oeactl.core.recording import Comparison, Recording
+from oeactl.render.results import Column, fitting, table
+
+_SAID = {
+    "changes answers": "changes answers: they lie further apart than the first build's own do",
+    "shifts probabilities": "shifts probabilities: the tokens stay within the floor, their odds do not",
+    "within the floor": "within the floor: not told apart from what the first build itself varies by",
+}
+_STYLE = {"changes answers": "red", "shifts probabilities": "yellow", "within the floor": "green"}
+
+
+def recording_view(recording: Recording, path: str, *, width: int) -> Any:
+    """How far a build agrees with itself, and what to do next."""
+    from rich.console import Group
+    from rich.text import Text
+
+    asked = recording.settings
+    floors = recording.floors
+    columns = (
+        Column(head="asked", cells=tuple(_said(one.condition) for one in floors), left=True),
+        *_agreements("against itself", tuple(one.agreement for one in floors)),
+    )
+    how = (
+        f"{asked.prompts} prompts, {asked.output_len} tokens each, {asked.passes} times alone and "
+        f"{asked.passes} times {asked.concurrency} at once"
+    )
+    return Group(
+        Text(f"{recording.host}: {recording.build}", style="bold"),
+        Text(how),
+        table(fitting(columns, width)),
+        Text(path),
+        Text(f"after a change: oeactl quality --against {recording.recording_id}", style="dim"),
+    )
+
+
+def comparison_view(comparison: Comparison, path: str, *, width: int) -> Any:
+    """The verdict, its figures, and what it rests on."""
+    from rich.console import Group
+    from rich.text import Text
+
+    made = comparison.conditions
+    rows = [(one, kind) for one in made for kind in ("floor", "itself", "against")]
+    names = {
+        "floor": "first build, itself",
+        "itself": "second build, itself",
+        "against": "second against first",
+    }
+    columns = (
+        Column(head="asked", cells=tuple(_said(one.condition) for one, _ in rows), left=True),
+        Column(head="compared", cells=tuple(names[kind] for _, kind in rows), left=True),
+        *_agreements("", tuple(getattr(one, kind) for one, kind in rows)),
+    )
+    return Group(
+        Text(f"first build:  {comparison.baseline_build}"),
+        Text(f"second build: {comparison.candidate_build}"),
+        table(fitting(columns, width)),
+        *(Text(_tests(one), style="dim") for one in made),
+        Text(_SAID[comparison.verdict], style=f"bold {_STYLE[comparison.verdict]}"),
+        *(Text(note, style="dim") for note in (*comparison.notes, *_limits(comparison))),
+        Text(path),
+    )
+
+
+def quality_line(comparison: Comparison) -> str:
+    """One line beside a result."""
+    worst = min(comparison.conditions, key=lambda one: one.against.equal_tokens)
+    return (
+        f"quality: {comparison.verdict}; {_said(worst.condition)} {worst.against.equal_tokens:.1%} of the "
+        f"tokens equal the first build's, whose own repeats have {worst.floor.equal_tokens:.1%}"
+    )
+
+
+def _limits(comparison: Comparison) -> list[str]:
+    said = []
+    if comparison.verdict != "changes answers":
+        said.append(
+            f"fewer than {comparison.least_changed} changed answers of {comparison.conditions[0].prompts} "
+            "cannot be told from chance"
+        )
+    if comparison.same_start:
+        said.append(
+            "the floor is of one server start: what a restart changes is not in it (record the first build "
+            "again after one, and give --against twice)"
+        )
+    return [*said, "changed is not worse: lm-eval or gsm8k tell that; oeactl results attach keeps them"]
+
+
+def _said(condition: str) -> str:
+    return condition.replace("_", " ")
+
+
+def _tests(one: ConditionCompared) -> str:
+    return (
+        f"{_said(one.condition)}: tokens p = {one.tokens.p:.4f}, nearest {one.tokens.nearest:.3f} to floor "
+        f"{one.tokens.floor:.3f}; probabilities p = {one.probabilities.p:.4f}, nearest "
+        f"{one.probabilities.nearest:.2g} to floor {one.probabilities.floor:.2g}"
+    )
+
+
+def _agreements(what: str, found: tuple[Agreement, ...]) -> tuple[Column, ...]:
+    return (
+        Column(
+            head=f"{what}\nequal answers".lstrip(), cells=tuple(f"{one.equal_answers:.1%}" for one in found)
+        ),
+        Column(head="equal\ntokens", cells=tuple(f"{one.equal_tokens:.1%}" for one in found)),
+        Column(
+            head="first differs\nat token",
+            cells=tuple(
+                "-" if one.first_divergence is None else f"{one.first_divergence:g}" for one in found
+            ),
+            keep=1,
+        ),
+        Column(head="KL\nnats", cells=tuple(f"{one.kl:.2g}" for one in found), keep=1),
+    )
+
+
+def quality_document(
+    recording: Recording, path: str, comparison: Comparison | None, file: str
+) -> dict[str, Any]:
+    """For ``--json``."""
+    return {
+        "recording": msgspec.to_builtins(recording),
+        "path": path,
+        "comparison": msgspec.to_builtins(comparison),
+        "comparison_path": file or None,
+    }
