@@ -185,4 +185,10 @@ class TerminalPrompt:
             )
         self._pause()
         print(f"{question} [y/N] ", end="", file=self._stream, flush=True)
-        return self._answers.readline().strip().lower() in ("y", "yes")
+        answer = ""
+        try:
+            answer = self._answers.readline()
+        finally:
+            if not answer.endswith("\n"):  # Ctrl-C, Ctrl-D: what follows begins on a line of its own
+                print(file=self._stream, flush=True)
+        return answer.strip().lower() in ("y", "yes")

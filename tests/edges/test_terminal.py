@@ -150,8 +150,22 @@ def test_a_person_is_asked_and_only_yes_is_yes(answer: bytes, meant: bool) -> No
             yes=False, answers=answers, stream=out, pause=lambda: paused.append(True)
         )
         assert prompt.confirm("Restart?") is meant
-    assert out.getvalue() == "Restart? [y/N] "
+    assert out.getvalue() == "Restart? [y/N] " + ("\n" if answer == b"\x04" else "")
     assert paused == [True]
+
+
+class Interrupting(Terminal):
+    """The terminal of someone who presses Ctrl-C."""
+
+    def readline(self, size: int | None = -1, /) -> str:
+        raise KeyboardInterrupt
+
+
+def test_a_ctrl_c_at_the_question_leaves_the_next_line_to_what_follows() -> None:
+    out = Terminal()
+    with pytest.raises(KeyboardInterrupt):
+        TerminalPrompt(yes=False, answers=Interrupting(), stream=out, pause=lambda: None).confirm("Stop?")
+    assert out.getvalue() == "Stop? [y/N] \n"
 
 
 def test_yes_answers_without_asking() -> None:
