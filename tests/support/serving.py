@@ -16,6 +16,7 @@ from oeactl.core.host import Launch
 from oeactl.edges.agent_link import AgentLink
 from oeactl.edges.local import open_local
 from oeactl.edges.servers.process import ProcessServer
+from oeactl.edges.terminal import share
 
 STANDIN = Path(__file__).with_name("standin_server.py")
 
@@ -46,7 +47,7 @@ class Told:
         self.updates.append(text)
 
     def update(self, text: str, *, done: float | None = None, total: float | None = None) -> None:
-        self.updates.append(text)
+        self.updates.append(text + share(done, total))
 
     def note(self, text: str) -> None:
         self.notes.append(text)
