@@ -52,7 +52,7 @@ def _host_names() -> list[str]:
     from oeactl.edges.config import load_project
 
     try:
-        return [*load_project(Path.cwd()).inventory.hosts, LOCAL]
+        return list(dict.fromkeys((*load_project(Path.cwd()).inventory.hosts, LOCAL)))
     except OeactlError:
         return [LOCAL]
 

@@ -175,7 +175,7 @@ def at_home(host: Host, home: str) -> Host:
 
 
 def _known(inventory: Inventory) -> str:
-    return f"hosts: {', '.join((*inventory.hosts, LOCAL)) if inventory.hosts else LOCAL}"
+    return f"hosts: {', '.join(dict.fromkeys((*inventory.hosts, LOCAL)))}"
 
 
 def _homed(text: str, home: str) -> str:

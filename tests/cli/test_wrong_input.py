@@ -68,6 +68,7 @@ def test_a_wrong_input_is_named(
     assert message.startswith("error: ")
     for words in said:
         assert words in message
+    assert "@local, @local" not in message
     assert main([*line.split(), "--json"]) == code
     out, err = capsys.readouterr()
     assert json.loads(out)["error"]["exit_code"] == code
