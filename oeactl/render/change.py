@@ -57,6 +57,7 @@ def patched_lines(outcome: Patched, host: str) -> str:
     what = f"{layer.recipe} r{layer.revision} ({parameters(layer.parameters)})"
     if outcome.status == "already applied":
         lines = [f"already applied on {host}: {what}; nothing was written"]
+        lines += [f"  proof: {verdict.summary}" for verdict in outcome.verdicts if verdict.proven]
     elif outcome.status == "dry-run":
         lines = [f"dry run on {host}: nothing was written"]
     else:
@@ -114,7 +115,8 @@ def patched_document(outcome: Patched) -> dict[str, Any]:
 def reverted_lines(outcome: Reverted, host: str, others: Sequence[OnRecord]) -> str:
     """How a revert ended; at its end the other hosts that are still patched as far as is known here."""
     if outcome.status == "nothing to revert":
-        lines = [f"nothing to revert on {host}: every file is the original"]
+        why = "that recipe is not on it" if outcome.left else "every file is the original"
+        lines = [f"nothing to revert on {host}: {why}"]
     elif outcome.status == "gone by upgrade":
         lines = [f"gone by upgrade on {host}: {', '.join(outcome.recipes)}; the record is closed"]
     else:
