@@ -15,6 +15,7 @@ from oeactl.core.blocks import Stamp
 from oeactl.core.edits import Draft, Overlap, apply, invert
 from oeactl.core.guards import Needs, already, in_range, unmet
 from oeactl.core.host import Edit, Value
+from oeactl.core.memo import Memo
 from oeactl.core.operations import Step
 from oeactl.core.parameters import Bound
 from oeactl.core.placing import place
@@ -24,9 +25,6 @@ from oeactl.core.snippets import HOLE, literal
 from oeactl.core.source import MAX_NESTING, Source, compile_fault, enclosing, nesting
 from oeactl.core.transform import transformed
 
-_REMEMBERED = 64
-_made: dict[tuple[str | None, ...], Changed] = {}
-
 
 class Changed(Value, frozen=True, kw_only=True):
     """edits: against the pristine bytes, ``HOLE`` where the plan digest goes. variant: the one that fits."""
@@ -34,6 +32,9 @@ class Changed(Value, frozen=True, kw_only=True):
     edits: tuple[Edit, ...]
     variant: str | None
     notes: tuple[str, ...]
+
+
+_made: Memo[Changed] = Memo(64)
 
 
 def changes(
@@ -46,14 +47,14 @@ def changes(
     sha256 = hashlib.sha256(pristine).hexdigest()
     values = json.dumps(bound.parameters, sort_keys=True)
     key = (bound.recipe.key, values, file.module, sha256, version, python)
-    if key not in _made:
+
+    def make() -> Changed:
         source = Source(pristine, where, python)
         made = _work(bound, file, source, sha256, version)
         _sound(source, pristine, made.edits)
-        while len(_made) >= _REMEMBERED:
-            _made.pop(next(iter(_made)), None)
-        _made[key] = made
-    return _made[key]
+        return made
+
+    return _made.get(key, make)
 
 
 def forget() -> None:
