@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from oeactl.edges.agent_link import AgentLink
-from oeactl.edges.ssh import open_ssh
+from oeactl.edges.ssh import dial, open_ssh
 from oeactl.edges.ssh.host_keys import fingerprint
 from oeactl.errors import ConnectionLost, OeactlError, Unreachable, UsageError
 from oeactl.ports import Remote
@@ -175,6 +175,67 @@ def test_a_server_that_never_speaks_ends_within_the_timeout(server: sshd.Sshd) -
         error = failure(reach(server, port=silent.getsockname()[1], connect_timeout_s=1.0))
     assert time.monotonic() - begun < 10.0
     assert isinstance(error, Unreachable)
+
+
+def test_a_server_that_drops_logins_is_tried_again(tmp_path: Path) -> None:
+    """MaxStartups drops every login while somebody else's is under way."""
+    with sshd.running(tmp_path, extra=("MaxStartups 1",)) as server:
+        other = under_way(server)
+        timer = threading.Timer(0.5, other.close)
+        timer.start()
+        remote = reach(server)
+        assert remote.run(("true",)).returncode == 0
+        remote.close()
+        timer.join()
+        assert "past MaxStartups" in (tmp_path / "sshd.log").read_text()
+
+
+def under_way(server: sshd.Sshd) -> socket.socket:
+    """A login that somebody has begun."""
+    while True:
+        other = socket.create_connection((server.address, server.port))
+        if other.recv(4) == b"SSH-":
+            return other
+        other.close()
+        time.sleep(0.05)
+
+
+def test_a_server_that_hangs_up_without_a_word_is_said_to_keep_us_out(server: sshd.Sshd) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        dropped: list[int] = []
+        thread = threading.Thread(target=hang_up, args=(door, dropped))
+        thread.start()
+        error = failure(reach(server, port=door.getsockname()[1]))
+        door.close()
+        thread.join()
+    assert isinstance(error, Unreachable)
+    assert not isinstance(error, ConnectionLost)
+    assert "drops the connection" in error.what
+    assert len(dropped) == 1 + len(dial.RETRY_S)
+
+
+def hang_up(listener: socket.socket, dropped: list[int]) -> None:
+    while len(dropped) < 1 + len(dial.RETRY_S):
+        client, _ = listener.accept()
+        dropped.append(client.fileno())
+        client.close()
+
+
+def test_sixty_four_logins_at_one_server_all_come_in(server: sshd.Sshd) -> None:
+    """Its MaxStartups is 10:30:100 as installed: of so many at once a third would be dropped."""
+    outcomes: list[int | None] = []
+
+    def work() -> None:
+        remote = reach(server)
+        outcomes.append(remote.run(("true",)).returncode)
+        remote.close()
+
+    threads = [threading.Thread(target=work) for _ in range(64)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert outcomes == [0] * 64
 
 
 # --- who we are -------------------------------------------------------------------------------------------

@@ -1,15 +1,18 @@
 """Opening a connection that is sure of the host, hop after hop, and noticing when its peer is dead.
 
-Owns: fabric's connections, sockets, host key policy, the watchdog. Refuses: unknown host keys.
+Owns: fabric's connections, sockets, host key policy, the watchdog, how many logins knock at one server at a
+time. Refuses: unknown host keys.
 """
 
 from __future__ import annotations
 
 import logging
+import random
 import shlex
 import socket
 import subprocess
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
@@ -23,7 +26,20 @@ from oeactl.edges.ssh.host_keys import HostKeys
 from oeactl.edges.ssh.login import Login
 from oeactl.errors import OeactlError, Unreachable
 
+#: sshd's MaxStartups drops logins by chance from 10 on, ours and everybody's.
+LOGINS_AT_ONCE = 6
+RETRY_S = (0.2, 0.5, 1.0, 2.0)
+TOO_MANY = (b"Exceeded MaxStartups", b"Not allowed at this time")
+FIRST = 32
+
+_doors: dict[tuple[str, int], threading.BoundedSemaphore] = {}
+_doors_turn = threading.Lock()
+
 logging.getLogger("paramiko").addHandler(logging.NullHandler())  # its threads would print tracebacks
+
+
+class _Dropped(Exception):
+    """The server hung up before it said anything."""
 
 
 class Line:
@@ -66,15 +82,34 @@ class Line:
 
 
 class _Meter:
-    """A socket, or a channel through a hop, that counts the bytes it moves."""
+    """A socket, or a channel through a hop, that counts the bytes it moves and remembers the first ones."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
+        self._plain = isinstance(inner, socket.socket) and inner.family != socket.AF_UNIX
+        self._first = b""
+        self._ended = False
         self.moved = 0
 
+    @property
+    def dropped(self) -> bool:
+        """The server hung up, with no word or with those of an sshd that has too many logins."""
+        return self._ended and (not self._first or self._first.startswith(TOO_MANY))
+
     def recv(self, size: int) -> bytes:
-        data: bytes = self._inner.recv(size)
+        try:
+            data: bytes = self._inner.recv(size)
+        except ConnectionError:
+            self._ended = True
+            raise
+        self._ended = not data
         self.moved += len(data)
+        if len(self._first) < FIRST:
+            self._first += data[:FIRST]
+        if self._plain and hasattr(socket, "TCP_QUICKACK"):
+            # sshd's answers come in small pieces, each held back until the one before is acknowledged, which
+            # this side would put off by 40 ms. The kernel forgets the wish, so it is made each time.
+            self._inner.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
         return data
 
     def send(self, data: bytes) -> int:
@@ -110,16 +145,41 @@ class Dialer:
         try:
             with ExitStack() as opened:
                 for route in chain(self._target, self._environment):
-                    meter = _Meter(self._socket(route, via, opened))
-                    opened.callback(meter.close)
-                    via = self._connect(route, meter)
-                    opened.callback(via.close)
+                    via, meter = self._hop(route, via, opened)
                 assert via is not None, "a chain has at least its last hop"
                 transport: paramiko.Transport = via.transport
                 return Line(transport, opened.pop_all(), meter, self._timeout_s, self._dead_after_s)
         except OeactlError as error:
             error.where = error.where or self._name
             raise
+
+    def _hop(
+        self, route: Route, via: fabric.Connection | None, opened: ExitStack
+    ) -> tuple[fabric.Connection, _Meter]:
+        """Log in to one hop; again after a while where its server had too many logins at once."""
+        for pause_s in RETRY_S:
+            try:
+                return self._login(route, via, opened)
+            except _Dropped:
+                time.sleep(pause_s * random.uniform(0.5, 1.5))
+        try:
+            return self._login(route, via, opened)
+        except _Dropped:
+            raise Unreachable(
+                f"{route.at} drops the connection before a word is said",
+                hint="its sshd has too many logins at once (MaxStartups), or keeps this address out",
+            ) from None
+
+    def _login(
+        self, route: Route, via: fabric.Connection | None, opened: ExitStack
+    ) -> tuple[fabric.Connection, _Meter]:
+        with ExitStack() as this, _knocking(route):
+            meter = _Meter(self._socket(route, via, this))
+            this.callback(meter.close)
+            connection = self._connect(route, meter)
+            this.callback(connection.close)
+            opened.push(this.pop_all())
+            return connection, meter
 
     def _socket(self, route: Route, via: fabric.Connection | None, opened: ExitStack) -> Any:
         if via is not None:
@@ -163,6 +223,8 @@ class Dialer:
         except BaseException as error:
             connection.client.close()
             if isinstance(error, (paramiko.SSHException, EOFError, OSError)):
+                if meter.dropped:
+                    raise _Dropped from None
                 raise self._no_ssh(route, error) from None
             raise
         return connection
@@ -178,6 +240,15 @@ class Dialer:
             f"{route.at} answers, but not as an SSH server: {why}",
             hint=f"try: ssh -v -p {route.port} {shlex.quote(f'{route.user}@{route.hostname}')}",
         )
+
+
+@contextmanager
+def _knocking(route: Route) -> Iterator[None]:
+    """Take part in the logins under way at the route's server, of which there are only so many."""
+    with _doors_turn:
+        door = _doors.setdefault((route.hostname, route.port), threading.BoundedSemaphore(LOGINS_AT_ONCE))
+    with door:
+        yield
 
 
 @contextmanager
