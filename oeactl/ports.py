@@ -40,8 +40,22 @@ class Completed(Value, frozen=True, kw_only=True):
     stderr: bytes
 
 
+class Dialogue(Protocol):
+    """A command on a machine that is talked to in turns. Raises ConnectionLost where the way breaks."""
+
+    def say(self, data: bytes) -> None: ...
+
+    def hear(self, timeout_s: float) -> bytes:
+        """What came next on its stdout, at least a byte; nothing when it has ended."""
+        ...
+
+    def end(self, *, at_once: bool = False) -> Completed:
+        """Close its stdin, wait a moment (or not), and stop it if it goes on. stdout: what nobody heard."""
+        ...
+
+
 class Remote(Protocol):
-    """A way to a machine: four verbs. argv is quoted once, inside.
+    """A way to a machine: five verbs. argv is quoted once, inside.
 
     Raises Unreachable before anything ran, ConnectionLost after.
     """
@@ -53,6 +67,8 @@ class Remote(Protocol):
     def stream(self, argv: Sequence[str], *, stdin: bytes = b"") -> AbstractContextManager[Iterator[bytes]]:
         """Yield stdout line by line; leaving the block ends the remote process."""
         ...
+
+    def converse(self, argv: Sequence[str]) -> Dialogue: ...
 
     def forward(self, port: int) -> AbstractContextManager[int]:
         """Make the host's loopback ``port`` reachable here; yields the local port."""

@@ -7,8 +7,8 @@ where only the module that has the operation is imported.
 
 One stdin carries all: a fixed bootstrap in argv (``python -I -S -c``) reads ``<length> <sha256>\\n`` and the
 compressed program, and runs it only if the hash matches; the program reads ``<length> <sha256>\\n`` and a
-zlib-compressed JSON request. The answer is framed by the request's random sentinel, so that noise of rc files
-does no harm:
+zlib-compressed JSON request, and after its answer perhaps another one. An answer is framed by its request's
+random sentinel, so that noise of rc files does no harm:
 
     \\n<sentinel> event <length>\\n<json>\\n      any number, each flushed; "alive" every second
     \\n<sentinel> answer <length>\\n<zlib json>  {"ok": ...} or

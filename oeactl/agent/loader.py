@@ -5,27 +5,33 @@ Owns: nothing but the importer; ``bundle()`` puts the sources and the table of o
 
 from __future__ import annotations
 
-import importlib.abc
-import importlib.util
 import sys
-from collections.abc import Mapping
+from importlib import import_module
 from importlib.machinery import ModuleSpec
-from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import ModuleType
 
 PACKAGE = "oeactl_agent"
 
 
-class Bundle(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """An importer over ``module name -> source``; tracebacks show the lines."""
+class Bundle:
+    """An importer over ``module name -> source``; tracebacks show the lines.
 
-    def __init__(self, sources: Mapping[str, str]) -> None:
+    A finder and a loader by shape alone: importlib.abc takes as long to import as an interpreter to start.
+    """
+
+    def __init__(self, sources: Mapping[str, str], package: str = PACKAGE) -> None:
         self._sources = sources
+        self._package = package
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if fullname not in self._sources:
             return None
-        return importlib.util.spec_from_loader(fullname, self, is_package=fullname == PACKAGE)
+        loader: Any = self
+        return ModuleSpec(fullname, loader, is_package=fullname == self._package)
 
     def create_module(self, spec: ModuleSpec) -> None:
         return None
@@ -39,6 +45,7 @@ class Bundle(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def main(sources: Mapping[str, str], operations: Mapping[str, str]) -> None:
-    sys.meta_path.insert(0, Bundle(sources))
-    wire = importlib.import_module(PACKAGE + ".wire")
+    finder: Any = Bundle(sources)
+    sys.meta_path.insert(0, finder)
+    wire = import_module(PACKAGE + ".wire")
     sys.exit(wire.serve(operations))

@@ -5,12 +5,8 @@ Owns: host facts, nvidia-smi's rows, the model's config.json. Refuses: to need r
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
-import platform
-import socket
 import subprocess
 import time
 from contextlib import suppress
@@ -45,21 +41,23 @@ class GpuQuery:
             return []
         if self._process.returncode != 0:
             return []
-        rows = csv.reader(io.StringIO(text), skipinitialspace=True)
+        import csv  # only here: a host without GPUs answers sooner
+
+        rows = csv.reader(text.splitlines(), skipinitialspace=True)
         return [dict(zip(GPU_FIELDS, row)) for row in rows if len(row) == len(GPU_FIELDS)]  # noqa: B905  # strict= is 3.10
 
 
 def facts(state_dir: str, gpus: GpuQuery) -> dict[str, Any]:
     """The wire's HostFacts."""
     return {
-        "hostname": socket.gethostname(),
+        "hostname": os.uname().nodename,
         "user": disk.user_name(os.geteuid()),
         "uid": os.geteuid(),
         "boot_id": boot_id(),
         "time": time.time(),
         "cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
         "memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
-        "kernel": platform.release(),
+        "kernel": os.uname().release,
         "state_dir": state_dir,
         "gpus": gpus.rows(),
     }

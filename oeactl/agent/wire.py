@@ -1,4 +1,4 @@
-"""The wire, seen from the host: one request in, events while it works, one answer out.
+"""The wire, seen from the host: a request in, events while it works, its answer out; then perhaps another.
 
 Owns: frames, the table of operations, errors that name their kind, and how the program ends when its
 client is gone. Refuses: to know what any operation does.
@@ -10,6 +10,7 @@ import base64
 import hashlib
 import json
 import os
+import select
 import signal
 import sys
 import threading
@@ -27,6 +28,7 @@ if TYPE_CHECKING:  # CPython 3.8 cannot subscript these at run time
     Operation = Callable[[Request, "Client"], Any]
 
 HEARTBEAT_S = 1.0
+IDLE_S = 60.0
 
 _operations: dict[str, Operation] = {}
 
@@ -161,9 +163,14 @@ def interruptible() -> Iterator[None]:
         _signals.held = held
 
 
-def read_request(stream: BinaryIO) -> dict[str, Any]:
-    """Read ``<length> <sha256>\\n`` and a compressed JSON request. A cut one is nothing at all."""
+def read_request(stream: BinaryIO) -> dict[str, Any] | None:
+    """Read ``<length> <sha256>\\n`` and a compressed JSON request; None where there is no further one.
+
+    One that was cut short ends the program: it is nothing at all.
+    """
     header = stream.readline().split()
+    if not header:
+        return None
     if len(header) != 2:
         sys.exit("oeactl agent: no request")
     body = stream.read(int(header[0]))
@@ -174,14 +181,20 @@ def read_request(stream: BinaryIO) -> dict[str, Any]:
     return request
 
 
-def _private_output() -> BinaryIO:
-    """Take stdout for ourselves: stray prints go to stderr, children inherit neither it nor stdin."""
-    out = os.fdopen(os.dup(1), "wb")
+def _private_streams() -> tuple[BinaryIO, BinaryIO]:
+    """Take stdin and stdout for ourselves: stray prints go to stderr, and no child inherits either."""
+    source, out = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
-    return out
+    return source, out
+
+
+def _next_request(source: BinaryIO) -> dict[str, Any] | None:
+    """What the client asks next; None when it does not, for good or for too long."""
+    ready, _, _ = select.select([source], [], [], IDLE_S)
+    return read_request(source) if ready else None
 
 
 def _perform(modules: Mapping[str, str], request: dict[str, Any], client: Client) -> dict[str, Any]:
@@ -199,18 +212,22 @@ def _perform(modules: Mapping[str, str], request: dict[str, Any], client: Client
 
 
 def serve(modules: Mapping[str, str]) -> int:
-    """Answer the one request on stdin. modules: operation -> the module that registers it.
+    """Answer the requests on stdin, one after the other. modules: operation -> the module that registers it.
 
     A failure nobody foresaw ends with a traceback on stderr and no answer.
     """
     os.umask(0o022)
     request = read_request(sys.stdin.buffer)
-    client = Client(_private_output(), request.pop("sentinel"))
+    if request is None:
+        sys.exit("oeactl agent: no request")
+    source, out = _private_streams()
     for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _signals.handle)
     try:
-        answer = _perform(modules, request, client)
-        client.answer(answer)
+        while request is not None:
+            client = Client(out, request.pop("sentinel"))
+            client.answer(_perform(modules, request, client))
+            request = _next_request(source)
     except (Ending, BrokenPipeError):
         return 143
     return 0

@@ -46,7 +46,7 @@ def wired(call: Call, host: Host, *, yes: bool = False) -> Iterator[Wired]:
     try:
         if needs_home(host):
             host = at_home(host, _home(remote))
-        agent = AgentLink(remote, python=host.engine.python, become=host.become)
+        agent = AgentLink(remote, python=host.engine.python, become=host.become, keep=True)
         files = AgentFiles(agent)
         key = _api_key(host)
         site = Site(

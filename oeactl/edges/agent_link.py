@@ -6,13 +6,15 @@ Refuses: to know what an operation does.
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import json
+import re
 import secrets
+import threading
+import time
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -29,7 +31,7 @@ from oeactl.errors import (
     Unreachable,
     UsageError,
 )
-from oeactl.ports import Completed, Remote
+from oeactl.ports import Completed, Dialogue, Remote
 
 # One line, no backslash and no exclamation mark, so that every login shell passes it on unharmed. Nothing
 # of the program runs before its hash matches: cut at a line's end, half a program would run happily.
@@ -50,22 +52,14 @@ KINDS: Mapping[str, type[OeactlError]] = {
 }
 
 TAIL_LINES = 20
+REUSE_S = 30.0  # a program that waits for longer may be about to leave: it does after a minute
+CLOSE_S = 1.0
 NOT_THERE = ("not found", "No such file", "Permission denied")
 SUDO_REFUSES = ("password is required", "terminal is required", "not in the sudoers", "is not allowed to")
 ENDED = 143  # the agent's exit code when a signal, or a client that went away, ended it
 
 
-def _operations(source: str) -> Iterator[str]:
-    """Names registered with ``@operation("name")`` in one module of the agent."""
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.FunctionDef):
-            for mark in node.decorator_list:
-                if (
-                    isinstance(mark, ast.Call)
-                    and isinstance(mark.func, ast.Name)
-                    and mark.func.id == "operation"
-                ):
-                    yield ast.literal_eval(mark.args[0])
+_OPERATION = re.compile(r'^@operation\("([^"]+)"\)$', re.MULTILINE)
 
 
 @cache
@@ -78,7 +72,7 @@ def modules() -> tuple[Mapping[str, str], Mapping[str, str]]:
             continue
         source = path.read_text(encoding="utf-8")
         sources[loader.PACKAGE if name == "__init__" else f"{loader.PACKAGE}.{name}"] = source
-        operations.update(dict.fromkeys(_operations(source), name))
+        operations.update(dict.fromkeys(_OPERATION.findall(source), name))
     return sources, operations
 
 
@@ -87,17 +81,26 @@ def bundle() -> bytes:
     """The whole program, compressed: the loader, every module's source, and the table of operations."""
     sources, operations = modules()
     head = files("oeactl.agent").joinpath("loader.py").read_text(encoding="utf-8")
-    return zlib.compress(f"{head}\nmain({sources!r}, {operations!r})\n".encode(), 9)
+    return zlib.compress(f"{head}\nmain({sources!r}, {operations!r})\n".encode())
 
 
 def _block(data: bytes) -> bytes:
     return b"%d %s\n%s" % (len(data), hashlib.sha256(data).hexdigest().encode(), data)
 
 
+def program() -> bytes:
+    """What goes first on stdin."""
+    return _block(bundle())
+
+
+def request(op: str, sentinel: str, fields: Mapping[str, Any]) -> bytes:
+    """What follows, once or in turns. Structs become objects, bytes become base64."""
+    return _block(zlib.compress(msgspec.json.encode({"op": op, "sentinel": sentinel, **fields})))
+
+
 def message(op: str, sentinel: str, fields: Mapping[str, Any]) -> bytes:
-    """All of stdin: the program, then the request. Structs become objects, bytes become base64."""
-    request = msgspec.json.encode({"op": op, "sentinel": sentinel, **fields})
-    return _block(bundle()) + _block(zlib.compress(request))
+    """All of stdin for one request."""
+    return program() + request(op, sentinel, fields)
 
 
 class Frames:
@@ -140,10 +143,13 @@ class Frames:
 class AgentLink:
     """ports.Agent over a Remote. python: the interpreter on the host that runs the agent.
 
-    become: None, or "sudo" to act as root (no password is ever asked for: ``sudo -n``).
+    become: None, or "sudo" to act as root (no password is ever asked for: ``sudo -n``). keep: ask one program
+    in turns instead of starting one for each question; it ends with ``close``, or a minute after the last.
     """
 
-    def __init__(self, remote: Remote, *, python: str | None = None, become: str | None = None) -> None:
+    def __init__(
+        self, remote: Remote, *, python: str | None = None, become: str | None = None, keep: bool = False
+    ) -> None:
         if become not in (None, "sudo"):
             raise UsageError(
                 f"become: {become!r} is not known", where=remote.name, hint="use sudo, or nothing"
@@ -156,8 +162,17 @@ class AgentLink:
         self._become = become
         prefix = ("sudo", "-n", "--") if become else ()
         self._argv = (*prefix, self._python, "-I", "-S", "-c", BOOTSTRAP)
+        self._keep = keep
+        self._turn = threading.Lock()
+        self._kept: Dialogue | None = None
+        self._last = 0.0
 
     def ask(self, op: str, /, *, timeout_s: float = 120.0, **fields: Any) -> Any:
+        if self._keep and self._turn.acquire(blocking=False):
+            try:
+                return self._ask_kept(op, fields, timeout_s)
+            finally:
+                self._turn.release()
         sentinel = secrets.token_hex(16)
         done = self._remote.run(self._argv, stdin=message(op, sentinel, fields), timeout_s=timeout_s)
         frames = Frames(sentinel)
@@ -165,6 +180,36 @@ class AgentLink:
             if kind == "answer":
                 return self._open(body)
         raise self._silence(done, frames.finish())
+
+    def _ask_kept(self, op: str, fields: Mapping[str, Any], timeout_s: float) -> Any:
+        """Ask the program that is there, or a fresh one. It stays only if it answers."""
+        if self._kept is not None and time.monotonic() - self._last > REUSE_S:
+            self._end_kept()
+        sentinel = secrets.token_hex(16)
+        frames = Frames(sentinel)
+        words = request(op, sentinel, fields)
+        fresh = self._kept is None
+        talk = self._kept or self._remote.converse(self._argv)
+        self._kept = None
+        try:
+            talk.say(program() + words if fresh else words)
+            deadline = time.monotonic() + timeout_s
+            while heard := talk.hear(max(0.0, deadline - time.monotonic())):
+                for kind, body in frames.feed(heard):
+                    if kind == "answer":
+                        self._kept, self._last = talk, time.monotonic()
+                        return self._open(body)
+        except BaseException:
+            if self._kept is None:
+                talk.end(at_once=True)
+            raise
+        raise self._silence(talk.end(), frames.finish())
+
+    def _end_kept(self) -> None:
+        talk, self._kept = self._kept, None
+        if talk is not None:
+            with suppress(OeactlError):
+                talk.end()
 
     @contextmanager
     def watch(self, op: str, /, **fields: Any) -> Iterator[Iterator[Mapping[str, Any]]]:
@@ -185,6 +230,9 @@ class AgentLink:
         raise self._silence(Completed(returncode=1, stdout=b"", stderr=b""), frames.finish())
 
     def close(self) -> None:
+        if self._turn.acquire(timeout=CLOSE_S):
+            self._end_kept()
+            self._turn.release()
         self._remote.close()
 
     def _open(self, body: Mapping[str, Any]) -> Any:

@@ -6,6 +6,7 @@ Owns: subprocesses of our own, ended as whole groups. Refuses: a shell.
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import threading
@@ -14,7 +15,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from oeactl.errors import ConnectionLost, Refused
-from oeactl.ports import Completed, Remote
+from oeactl.ports import Completed, Dialogue, Remote
+
+CHUNK = 65536
 
 
 def open_local(name: str = "@local", *, grace_s: float = 5.0) -> Remote:
@@ -39,6 +42,7 @@ class LocalRemote:
     def __init__(self, name: str, grace_s: float) -> None:
         self.name = name
         self._grace_s = grace_s
+        self._talks: list[_Talk] = []
 
     def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 60.0) -> Completed:
         try:
@@ -72,6 +76,14 @@ class LocalRemote:
             _end(process, self._grace_s)
             feeder.join(self._grace_s)
 
+    def converse(self, argv: Sequence[str]) -> Dialogue:
+        try:
+            process = _begin(argv, stderr=subprocess.PIPE)
+        except OSError as error:
+            return _Unbegun(f"{argv[0]}: {error.strerror}\n")
+        self._talks.append(_Talk(process, argv[0], self.name, self._grace_s))
+        return self._talks[-1]
+
     @contextmanager
     def forward(self, port: int) -> Iterator[int]:
         yield port
@@ -83,7 +95,70 @@ class LocalRemote:
             raise Refused(f"cannot read it: {error.strerror}", where=f"{self.name}:{path}") from None
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """End the commands that are still talked to."""
+        while self._talks:
+            self._talks.pop().end()
+
+
+class _Talk:
+    """ports.Dialogue over a process of ours; its stderr is drained by a thread."""
+
+    def __init__(self, process: subprocess.Popen[bytes], program: str, name: str, grace_s: float) -> None:
+        assert process.stdin is not None and process.stdout is not None
+        self._process = process
+        self._stdin, self._stdout = process.stdin, process.stdout
+        self._program = program
+        self._name = name
+        self._grace_s = grace_s
+        self._stderr = b""
+        self._drain = threading.Thread(target=self._read_stderr, daemon=True)
+        self._drain.start()
+
+    def _read_stderr(self) -> None:
+        assert self._process.stderr is not None
+        with suppress(OSError, ValueError):
+            self._stderr = self._process.stderr.read()
+
+    def say(self, data: bytes) -> None:
+        with suppress(OSError, ValueError):  # whatever became of it, the answer tells, or its absence
+            self._stdin.write(data)
+            self._stdin.flush()
+
+    def hear(self, timeout_s: float) -> bytes:
+        if not select.select([self._stdout], [], [], timeout_s)[0]:
+            raise ConnectionLost(
+                f"{self._program} gave no answer within {timeout_s:g} s and was stopped", where=self._name
+            )
+        return os.read(self._stdout.fileno(), CHUNK)
+
+    def end(self, *, at_once: bool = False) -> Completed:
+        with suppress(OSError, ValueError):
+            self._stdin.close()
+        if not at_once:
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(self._grace_s)
+        _end(self._process, self._grace_s)
+        self._drain.join(self._grace_s)
+        code = self._process.returncode
+        return Completed(
+            returncode=code if code is not None and code >= 0 else None, stdout=b"", stderr=self._stderr
+        )
+
+
+class _Unbegun:
+    """A command that could not even be begun."""
+
+    def __init__(self, why: str) -> None:
+        self._why = why
+
+    def say(self, data: bytes) -> None:
+        """Nobody listens."""
+
+    def hear(self, timeout_s: float) -> bytes:
+        return b""
+
+    def end(self, *, at_once: bool = False) -> Completed:
+        return Completed(returncode=127, stdout=b"", stderr=self._why.encode())
 
 
 def _begin(argv: Sequence[str], *, stderr: int) -> subprocess.Popen[bytes]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+import threading
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -11,7 +14,7 @@ import pytest
 from oeactl.edges.agent_link import AgentLink
 from oeactl.edges.local import open_local
 from oeactl.errors import ConnectionLost, OeactlError, Refused, Unreachable, UsageError
-from oeactl.ports import Completed
+from oeactl.ports import Completed, Dialogue
 
 
 class Scripted:
@@ -128,3 +131,117 @@ def test_a_watch_that_ends_without_an_answer_shows_the_noise() -> None:
     with AgentLink(remote).watch("journal") as events, pytest.raises(OeactlError) as caught:
         next(events)
     assert caught.value.details[-1] == "ZeroDivisionError"
+
+
+# --- one program, asked in turns ---------------------------------------------------------------------------
+
+
+class Counting:
+    """This machine, counting the programs begun, with the last one's dialogue at hand."""
+
+    def __init__(self) -> None:
+        self._inner = open_local("here", grace_s=0.5)
+        self.name = self._inner.name
+        self.begun = 0
+
+    def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 60.0) -> Completed:
+        self.begun += 1
+        return self._inner.run(argv, stdin=stdin, timeout_s=timeout_s)
+
+    def stream(self, argv: Sequence[str], *, stdin: bytes = b"") -> AbstractContextManager[Iterator[bytes]]:
+        self.begun += 1
+        return self._inner.stream(argv, stdin=stdin)
+
+    def converse(self, argv: Sequence[str]) -> Dialogue:
+        self.begun += 1
+        self.last = self._inner.converse(argv)
+        return self.last
+
+    def forward(self, port: int) -> AbstractContextManager[int]:
+        return self._inner.forward(port)
+
+    def get(self, path: str) -> bytes:
+        return self._inner.get(path)
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+@pytest.fixture
+def counting() -> Counting:
+    return Counting()
+
+
+@pytest.fixture
+def kept(counting: Counting) -> Iterator[AgentLink]:
+    link = AgentLink(counting, python=sys.executable, keep=True)
+    yield link
+    link.close()
+
+
+def journal(link: AgentLink, root: Path) -> object:
+    return link.ask("journal", root=str(root), state_dir=str(root / "state"))
+
+
+def test_one_program_answers_every_question_also_after_a_refusal(
+    kept: AgentLink, counting: Counting, tmp_path: Path
+) -> None:
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "journal.json").write_text('{"schema": 99}')
+    assert journal(kept, tmp_path) == journal(kept, tmp_path)
+    with pytest.raises(Refused):
+        kept.ask("journal", root=str(tmp_path), state_dir=str(tmp_path / "bad"))
+    journal(kept, tmp_path)
+    assert counting.begun == 1
+
+
+def test_a_program_that_was_killed_leaves_the_outcome_unknown_and_the_next_question_gets_a_fresh_one(
+    kept: AgentLink, counting: Counting, tmp_path: Path
+) -> None:
+    journal(kept, tmp_path)
+    with pytest.raises(ConnectionLost):
+        kept.ask("lease", **lease(tmp_path), fault={"at": 0, "do": "kill"})
+    journal(kept, tmp_path)
+    assert counting.begun == 2
+
+
+def lease(root: Path) -> dict[str, object]:
+    return {
+        "root": str(root),
+        "state_dir": str(root / "state"),
+        "operation": "one",
+        "what": "a test",
+        "holder": {"user": "ann", "host": "here", "pid": 1},
+        "lease_s": 60.0,
+    }
+
+
+def test_a_program_that_hangs_is_ended_at_its_time(
+    kept: AgentLink, counting: Counting, tmp_path: Path
+) -> None:
+    journal(kept, tmp_path)
+    with pytest.raises(ConnectionLost):
+        kept.ask("lease", timeout_s=1.0, **lease(tmp_path), fault={"at": 0, "do": "freeze"})
+    assert counting.last.end().returncode is None
+    journal(kept, tmp_path)
+
+
+def test_whoever_asks_meanwhile_gets_a_program_of_their_own(
+    kept: AgentLink, counting: Counting, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    fault = {"at": 0, "do": "pause", "gate": str(gate)}
+    slow = threading.Thread(target=lambda: kept.ask("lease", **lease(tmp_path), fault=fault))
+    slow.start()
+    while not gate.exists():
+        time.sleep(0.01)
+    journal(kept, tmp_path / "elsewhere")
+    gate.unlink()
+    slow.join()
+    assert counting.begun == 2
+
+
+def test_a_kept_program_is_gone_after_close(kept: AgentLink, counting: Counting, tmp_path: Path) -> None:
+    journal(kept, tmp_path)
+    kept.close()
+    assert counting.last.end().returncode == 0

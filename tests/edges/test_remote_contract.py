@@ -108,6 +108,42 @@ def test_a_stream_is_fed_and_its_stderr_blocks_nothing(remote: Remote) -> None:
         assert b"".join(lines).strip() == str(len(MEBIBYTE)).encode()
 
 
+def test_a_command_is_talked_to_in_turns(remote: Remote) -> None:
+    talk = remote.converse(("sh", "-c", "while read -r line; do echo got $line; done; echo over >&2; exit 3"))
+    for word in (b"one", b"two"):
+        talk.say(word + b"\n")
+        assert talk.hear(10.0) == b"got " + word + b"\n"
+    done = talk.end()
+    assert (done.returncode, done.stderr) == (3, b"over\n")
+
+
+def test_a_command_that_leaves_a_talk_is_heard_to_its_end(remote: Remote) -> None:
+    talk = remote.converse(("sh", "-c", "printf last; kill -KILL $$"))
+    heard = b""
+    while data := talk.hear(10.0):
+        heard += data
+    talk.say(b"anybody there?")
+    assert heard == b"last"
+    assert talk.end().returncode is None
+
+
+def test_a_command_that_says_nothing_is_given_up_and_ended(remote: Remote) -> None:
+    talk = remote.converse(("sh", "-c", "echo $$; exec sleep 60"))
+    pid = int(talk.hear(10.0))
+    with pytest.raises(ConnectionLost):
+        talk.hear(0.5)
+    talk.end(at_once=True)
+    assert gone_within(pid, 5.0)
+
+
+def test_a_program_that_is_not_there_ends_a_talk_with_127(remote: Remote) -> None:
+    talk = remote.converse(("no-such-program-here",))
+    assert talk.hear(10.0) == b""
+    done = talk.end()
+    assert done.returncode == 127
+    assert b"no-such-program-here" in done.stderr
+
+
 def test_leaving_a_stream_ends_the_remote_process_and_its_children(remote: Remote) -> None:
     with remote.stream(("sh", "-c", "sleep 60 & echo $! $$; wait")) as lines:
         child, shell = (int(word) for word in next(lines).split())

@@ -5,6 +5,7 @@ Owns: raw channels and the ends of commands. Refuses: to call a lost connection 
 
 from __future__ import annotations
 
+import math
 import secrets
 import shlex
 import threading
@@ -17,7 +18,7 @@ import paramiko
 from oeactl.edges.ssh import tunnel
 from oeactl.edges.ssh.dial import Dialer, Line
 from oeactl.errors import ConnectionLost, OeactlError, Refused, Unreachable, UsageError
-from oeactl.ports import Completed
+from oeactl.ports import Completed, Dialogue
 
 CHUNK = 65536
 TICK_S = 0.5
@@ -37,7 +38,8 @@ class SshRemote:
     def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 60.0) -> Completed:
         command = _Command(self.name, self._channel, argv, stdin)
         try:
-            stdout = b"".join(command.output(time.monotonic() + timeout_s))
+            deadline = time.monotonic() + timeout_s
+            stdout = b"".join(command.output(lambda: deadline))
         finally:
             command.end(self._channel)
         return Completed(returncode=command.returncode(), stdout=stdout, stderr=bytes(command.stderr))
@@ -46,9 +48,12 @@ class SshRemote:
     def stream(self, argv: Sequence[str], *, stdin: bytes = b"") -> Iterator[Iterator[bytes]]:
         command = _Command(self.name, self._channel, argv, stdin)
         try:
-            yield _lines(command.output(None))
+            yield _lines(command.output(lambda: math.inf))
         finally:
             command.end(self._channel)
+
+    def converse(self, argv: Sequence[str]) -> Dialogue:
+        return _Talk(_Command(self.name, self._channel, argv, None), self._channel)
 
     @contextmanager
     def forward(self, port: int) -> Iterator[int]:
@@ -107,14 +112,18 @@ class SshRemote:
 
 
 class _Command:
-    """One command on one channel: fed by a thread, its stderr drained by another.
+    """One command on one channel: fed by a thread, its stderr drained by another. stdin None: it stays open.
 
     It starts through ``sh`` so that its pid is known (a channel's signals do not reach root's processes on
     common servers), and so that whatever rc files print stays out of stdout.
     """
 
     def __init__(
-        self, name: str, open_channel: Callable[[], paramiko.Channel], argv: Sequence[str], stdin: bytes
+        self,
+        name: str,
+        open_channel: Callable[[], paramiko.Channel],
+        argv: Sequence[str],
+        stdin: bytes | None,
     ) -> None:
         if argv[0].startswith("-"):
             raise UsageError(f"not a program: {argv[0]!r}", where=name)
@@ -130,20 +139,26 @@ class _Command:
         except (paramiko.SSHException, EOFError, OSError) as error:
             self._channel.close()
             raise Unreachable(f"the host ran no command: {error}", where=name) from None
-        self._threads = [
-            threading.Thread(target=work, args=arguments, daemon=True)
-            for work, arguments in ((self._feed, (stdin,)), (self._drain, ()))
-        ]
+        self._threads = [threading.Thread(target=self._drain, daemon=True)]
+        if stdin is not None:
+            self._threads.append(threading.Thread(target=self._feed, args=(stdin,), daemon=True))
         for thread in self._threads:
             thread.start()
 
     def _feed(self, data: bytes) -> None:
-        view = memoryview(data)
         with suppress(OSError, EOFError, paramiko.SSHException):
-            while view and not self._channel.closed:
-                with suppress(TimeoutError):
-                    view = view[self._channel.send(bytes(view[:CHUNK])) :]
-            self._channel.shutdown_write()
+            self.send(data)
+            self.close_stdin()
+
+    def send(self, data: bytes) -> None:
+        """Raises OSError, EOFError or SSHException where the command or the connection is gone."""
+        view = memoryview(data)
+        while view and not self._channel.closed:
+            with suppress(TimeoutError):
+                view = view[self._channel.send(bytes(view[:CHUNK])) :]
+
+    def close_stdin(self) -> None:
+        self._channel.shutdown_write()
 
     def _drain(self) -> None:
         with suppress(OSError, EOFError):
@@ -154,8 +169,11 @@ class _Command:
                         return
                     self.stderr += data
 
-    def output(self, deadline: float | None) -> Iterator[bytes]:
-        """Chunks of stdout to its end. Raises ConnectionLost when that is not the command's own end."""
+    def output(self, deadline: Callable[[], float]) -> Iterator[bytes]:
+        """Chunks of stdout to its end. deadline: of time.monotonic, asked anew for each.
+
+        Raises ConnectionLost when that is not the command's own end.
+        """
         head = b""
         for data in self._received(deadline):
             if self._pid is not None:
@@ -175,12 +193,12 @@ class _Command:
         for thread in self._threads:
             thread.join(GRACE_S)
 
-    def _received(self, deadline: float | None) -> Iterator[bytes]:
+    def _received(self, deadline: Callable[[], float]) -> Iterator[bytes]:
         while True:
             try:
                 data = self._channel.recv(CHUNK)
             except TimeoutError:
-                if deadline is not None and time.monotonic() > deadline:
+                if time.monotonic() > deadline():
                     raise ConnectionLost(
                         "the command did not end in time; whether it still runs is not known",
                         where=self._name,
@@ -192,10 +210,10 @@ class _Command:
                 return
             yield data
 
-    def _ended_by(self, deadline: float | None) -> bool:
+    def _ended_by(self, deadline: Callable[[], float]) -> bool:
         """Wait for the exit status, which follows the end of stdout."""
         while not self._channel.status_event.wait(TICK_S):
-            if self._channel.closed or (deadline is not None and time.monotonic() > deadline):
+            if self._channel.closed or time.monotonic() > deadline():
                 return False
         return True
 
@@ -235,6 +253,37 @@ class _Command:
             channel.exec_command(shlex.join(("sh", "-c", script, "sh", number, str(self._pid))))
             channel.status_event.wait(GRACE_S)
             channel.close()
+
+
+class _Talk:
+    """ports.Dialogue over a command on a channel."""
+
+    def __init__(self, command: _Command, open_channel: Callable[[], paramiko.Channel]) -> None:
+        self._command = command
+        self._open_channel = open_channel
+        self._deadline = 0.0
+        self._output = command.output(lambda: self._deadline)
+
+    def say(self, data: bytes) -> None:
+        with suppress(OSError, EOFError, paramiko.SSHException):  # the answer tells, or its absence
+            self._command.send(data)
+
+    def hear(self, timeout_s: float) -> bytes:
+        self._deadline = time.monotonic() + timeout_s
+        return next(self._output, b"")
+
+    def end(self, *, at_once: bool = False) -> Completed:
+        rest = b""
+        try:
+            if not at_once:
+                with suppress(OSError, EOFError, paramiko.SSHException, ConnectionLost):
+                    self._command.close_stdin()
+                    self._deadline = time.monotonic() + GRACE_S
+                    rest = b"".join(self._output)
+        finally:
+            self._command.end(self._open_channel)
+        stderr = bytes(self._command.stderr)
+        return Completed(returncode=self._command.returncode(), stdout=rest, stderr=stderr)
 
 
 def _lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
