@@ -41,7 +41,7 @@ def restart(call: Call, host: HostOption = None, yes: YesOption = False) -> None
 
 
 @command("oeactl logs --host 10.1.230.174 -n 200", "oeactl logs -f")
-def logs(call: Call, host: HostOption = None, follow: FollowOption = False, lines: LinesOption = 50) -> None:
+def logs(call: Call, host: HostOption = None, follow: FollowOption = False, lines: LinesOption = 50) -> int:
     """Show the end of the server's log; with -f go on as it grows. Secrets in it are hidden."""
     from oeactl.cli.wiring import wired
     from oeactl.errors import UsageError
@@ -50,14 +50,23 @@ def logs(call: Call, host: HostOption = None, follow: FollowOption = False, line
     if follow and call.json:
         raise UsageError("--follow has no end, and --json is one document", hint="leave one of them out")
     with wired(call, call.host(host)) as here:
-        server = server_of(here.site)
+        name, server, spec = here.site.host.name, server_of(here.site), here.site.host.server
+        shown = server.log_lines(lines)
+        if lines and not shown and spec is not None:
+            call.progress.note(
+                f"there is nothing in {spec.log} on {name}: no server of oeactl wrote to it yet"
+            )
         if not follow:
-            shown = server.log_lines(lines)
-            call.emit({"lines": shown}, lambda: "\n".join(shown))
-            return
-        with server.follow_log(lines) as grown:
-            for line in grown:
-                call.line(line)
+            if shown or call.json:
+                call.emit({"lines": shown}, lambda: "\n".join(shown))
+            return 0
+        try:
+            with server.follow_log(lines) as grown:
+                for line in grown:
+                    call.line(line)
+        except KeyboardInterrupt:
+            return 130  # the way to end it
+    return 0
 
 
 class _Flow(Protocol):

@@ -1,0 +1,117 @@
+"""Whole commands on a small engine and a stand-in server: asked, cut short, done twice, followed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from oeactl.cli.app import main
+from tests.support.served import Served, served
+
+pytestmark = pytest.mark.timeout(60)
+
+RECIPE = """
+id: few
+revision: 1
+title: A test
+engine: {package: sglang}
+parameters:
+  size: {type: int, default: 4, min: 1, max: 64}
+files:
+  - module: sglang.srt.layers.moe.topk
+    edits:
+      - {id: size, op: define_before, at: {definition: def route, depth: top}, code: SIZE = OEACTL.size}
+"""
+CASE = {"before.py": "", "case.yaml": "refuses: matches\nmodule: sglang.srt.layers.moe.topk\n"}
+
+
+@pytest.fixture
+def place(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Served]:
+    monkeypatch.delenv("OEACTL_HOST", raising=False)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "record"))
+    recipe = tmp_path / "recipes" / "few"
+    (recipe / "cases" / "one").mkdir(parents=True)
+    (recipe / "recipe.yaml").write_text(RECIPE)
+    for name, text in CASE.items():
+        (recipe / "cases" / "one" / name).write_text(text)
+    one = served(tmp_path, capsys)
+    yield one
+    one.standin.clear()
+
+
+def interrupted(place: Served, *words: str, at: str) -> tuple[int, list[str]]:
+    """Run a command, press Ctrl-C once a line has ``at`` in it: its exit code, and every line."""
+    argv = [sys.executable, "-m", "oeactl", *words, "--project", str(place.folder)]
+    lines = []
+    with subprocess.Popen(
+        argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    ) as command:
+        assert command.stdout is not None
+        for line in command.stdout:
+            lines.append(line.rstrip())
+            if at in line and at:
+                os.kill(command.pid, signal.SIGINT)
+                at = ""
+    return command.returncode, lines
+
+
+def test_start_and_stop_are_each_done_once(place: Served) -> None:
+    begun = place.oeactl("start")
+    assert begun["status"] == "started"
+    assert place.oeactl("start") == {
+        "status": "running already",
+        "pid": begun["pid"],
+        "seconds": None,
+        "verdicts": [],
+        "notes": [],
+    }
+    refused = place.oeactl("stop", code=2)
+    assert "--yes" in refused["error"]["hint"]
+    assert place.standin.pids()
+    assert place.oeactl("stop", "--yes")["status"] == "stopped"
+    assert place.standin.pids() == []
+    assert place.oeactl("stop", "--yes")["status"] == "was not running"
+
+
+def test_a_patch_that_is_interrupted_is_taken_back_and_the_old_server_answers(place: Served) -> None:
+    place.write(place.entry("--slow-start", "0.5"))
+    place.oeactl("start")
+    before = place.tree.contents()
+    code, lines = interrupted(place, "patch", "--recipe", "few", "--yes", at="waiting until it answers")
+    assert code == 130
+    assert "the server is back and healthy with them" in lines[-1]
+    assert place.tree.contents() == before
+    status = place.oeactl("status")
+    assert status["agrees"] and status["server"]["healthy"] and status["lease"] is None
+
+
+def test_the_lease_of_a_patch_that_was_killed_does_not_lock_its_owner_out(place: Served) -> None:
+    place.write(place.entry("--slow-start", "30"))
+    argv = ["patch", "--recipe", "few", "--project", str(place.folder)]
+    with subprocess.Popen(
+        [sys.executable, "-m", "oeactl", *argv], stderr=subprocess.PIPE, text=True
+    ) as command:
+        assert command.stderr is not None
+        assert any("waiting until it answers" in line for line in command.stderr)
+        command.kill()
+    assert place.oeactl("status", code=7)["lease"]["what"] == "patch few"
+    assert place.oeactl("revert", "--no-restart")["status"] == "reverted"
+    assert place.oeactl("status", code=7)["lease"] is None
+
+
+def test_a_log_that_is_not_there_is_said_and_one_that_is_followed_ends_quietly(place: Served) -> None:
+    assert main(["logs", "--project", str(place.folder)]) == 0
+    out, err = place.capsys.readouterr()
+    assert out == "" and f"there is nothing in {place.standin.log} on @local" in err
+    assert place.oeactl("logs") == {"lines": []}
+    place.standin.log.parent.mkdir(exist_ok=True)
+    place.standin.log.write_text("first\nsecond\n")
+    assert interrupted(place, "logs", "-f", "-n", "1", at="second") == (130, ["second"])
