@@ -45,7 +45,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {  # section -> command -> (mo
         "hosts": ("hosts", "List the hosts of hosts.yaml, or show one."),
         "recipes": ("recipes", "List the recipes, or show one with its parameters."),
         "recipe": ("recipe", "Work on one: show, check, new, lint, test, import, export."),
-        "results": ("results", "What was measured: list, show, compare."),
+        "results": ("results", "What was measured: list, show, compare, attach."),
         "predict": ("predict", "Predict the distinct experts a step reads, and what OEA leaves."),
     },
 }

@@ -1,7 +1,8 @@
-"""``oeactl results list|show|compare``: what was measured."""
+"""``oeactl results list|show|compare|attach``: what was measured."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,6 +16,8 @@ RunArgument = Annotated[
     str, typer.Argument(metavar="RUN", help="A run's id, the beginning of one, its folder, or 'last'.")
 ]
 OtherArgument = Annotated[str, typer.Argument(metavar="OTHER", help="The run to set beside it.")]
+
+FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The tool's own result file.")]
 
 
 def _store(call: Call) -> ResultsFolder:
@@ -51,4 +54,38 @@ def compare(call: Call, run: RunArgument, other: OtherArgument) -> None:
     call.emit(comparison_document(one, two), lambda: comparison_view(one, two, width=call.width))
 
 
-results = group("What was measured: list the runs, show one, set two side by side.", list_runs, show, compare)
+@command(
+    "oeactl results attach last results_2026-11-30T02-15-00.json",
+    "oeactl results attach last results/quality/2026/20261130T0340-oea-1f3a9c2e/against-….json",
+)
+def attach(call: Call, run: RunArgument, file: FileArgument) -> None:
+    """Keep another tool's result of the same build beside a run: lm-eval, SGLang's gsm8k, oeactl quality."""
+    import msgspec
+
+    from oeactl.core.attachments import read_attachment
+    from oeactl.edges.clock import SystemClock
+    from oeactl.errors import UsageError
+    from oeactl.render.results import run_view
+
+    store = _store(call)
+    found = store.load(run)
+    try:
+        data = file.read_bytes()
+    except OSError as problem:
+        raise UsageError(f"cannot be read: {problem.strerror}", where=str(file)) from problem
+    attachment = read_attachment(data, name=file.name, run=found, at=SystemClock().now())
+    path = store.attach(found, attachment, data)
+    shown = store.load(found.path)
+    call.emit(
+        {"path": path, "attachment": msgspec.to_builtins(attachment)},
+        lambda: run_view(shown, width=call.width),
+    )
+
+
+results = group(
+    "What was measured: list the runs, show one, set two side by side, attach an evaluation.",
+    list_runs,
+    show,
+    compare,
+    attach,
+)

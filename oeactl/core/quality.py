@@ -84,7 +84,7 @@ class Agreement(Value, frozen=True, kw_only=True):
     kl: float
 
 
-class Tested(Value, frozen=True, kw_only=True):
+class Judged(Value, frozen=True, kw_only=True):
     """One test. floor: the largest mean distance of two passes of the first build; nearest: the smallest of
     a pass of the first and one of the second. apart: p is below its share of alpha, and nearest > floor.
     """
@@ -103,8 +103,8 @@ class ConditionCompared(Value, frozen=True, kw_only=True):
     floor: Agreement
     itself: Agreement
     against: Agreement
-    tokens: Tested
-    probabilities: Tested
+    tokens: Judged
+    probabilities: Judged
 
 
 def pair(one: Answer, other: Answer) -> Pair:
@@ -213,7 +213,7 @@ def _agreement(pairs: Sequence[Pair], *, directed: bool = False) -> Agreement:
     )
 
 
-def _test(distances: dict[tuple[int, int], list[float]], mine: int, groups: int) -> Tested:
+def _test(distances: dict[tuple[int, int], list[float]], mine: int, groups: int) -> Judged:
     """distances: pair of passes -> distance a prompt; the first ``mine`` passes are the first build's."""
     import numpy as np
 
@@ -230,7 +230,7 @@ def _test(distances: dict[tuple[int, int], list[float]], mine: int, groups: int)
     nearest = min(value for key, value in means.items() if _kind(key, mine) == "across")
     p = (1 + as_large) / (1 + _DEALS)
     share = ALPHA / (2 * len(CONDITIONS))
-    return Tested(p=p, floor=largest, nearest=nearest, apart=p < share and nearest > largest + 1e-9)
+    return Judged(p=p, floor=largest, nearest=nearest, apart=p < share and nearest > largest + 1e-9)
 
 
 def _others(first: Sequence[int], groups: int) -> tuple[int, ...]:

@@ -22,6 +22,7 @@ from oeactl.core.run import (
     SCHEMA_VERSION,
     Analysis,
     ArmAtLevel,
+    Attachment,
     LevelSummary,
     Plan,
     PointRecord,
@@ -29,7 +30,7 @@ from oeactl.core.run import (
 )
 from oeactl.core.verdicts import verdicts
 
-Document = TypeVar("Document", Plan, Trial, PointRecord, Analysis, Recording, Comparison)
+Document = TypeVar("Document", Plan, Trial, PointRecord, Analysis, Recording, Comparison, Attachment)
 Record = TypeVar("Record", bound=Value)
 
 _KINDS: dict[str, type] = {
@@ -38,6 +39,7 @@ _KINDS: dict[str, type] = {
     "analysis": Analysis,
     "recording": Recording,
     "comparison": Comparison,
+    "attachment": Attachment,
 }
 _LABEL = re.compile(r"[^a-z0-9]+")
 #: Of the server's environment only what bears on speed and names no secret is kept.

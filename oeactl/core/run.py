@@ -22,7 +22,7 @@ from oeactl.core.routing import ExpertsSeen
 SCHEMA_VERSION = 1
 
 Moment = Annotated[datetime, msgspec.Meta(tz=True)]
-Kind = Literal["plan", "trial", "analysis"]
+Kind = Literal["plan", "trial", "analysis", "attachment"]
 Outcome = Literal["completed", "interrupted", "server_lost", "failed", "unfinished"]
 
 
@@ -294,3 +294,31 @@ class Listing(Value, frozen=True, kw_only=True):
     path: str
     runs: tuple[Run, ...]
     skipped: tuple[Skipped, ...] = ()
+class Metric(Value, frozen=True, kw_only=True):
+    """One figure of an evaluation. stderr, samples: None where the tool does not say."""
+
+    task: str
+    metric: str
+    value: float
+    stderr: float | None = None
+    samples: int | None = None
+
+
+class Attachment(Value, frozen=True, kw_only=True):
+    """What another tool measured of the same build, by its own file. file: its name; original: its bytes.
+
+    said: the tool's verdict in one line, where it has one.
+    """
+
+    kind: Literal["attachment"] = "attachment"
+    schema_version: int = SCHEMA_VERSION
+    run_id: str
+    attached_at: Moment
+    tool: Literal["lm-eval", "sglang gsm8k", "oeactl quality"]
+    file: str
+    original: RawFile
+    metrics: tuple[Metric, ...]
+    said: str = ""
+
+
+    attachments: tuple[Attachment, ...] = ()

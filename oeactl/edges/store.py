@@ -7,6 +7,7 @@
         trials/001-A.json             the whole trial at its end; the .part folder then goes
         analysis.json                 derived
         raw/<sha256>.json.gz          per-request rows, git-ignored, named in the level
+    attachments/<sha256>.json     what another tool measured of the same build
 
 Owns: that layout. No file is ever rewritten: each is written beside, synced, and given its name by a link
 that fails when the name is taken (analysis.json alone, being derived, is replaced). A run killed at any
@@ -30,6 +31,7 @@ import msgspec
 from oeactl.core import results as records
 from oeactl.core.run import (
     Analysis,
+    Attachment,
     Listing,
     Plan,
     PointRecord,
@@ -114,6 +116,17 @@ class ResultsFolder:
         temporary = _write_beside(path, records.dump(analysis))
         temporary.replace(path)
 
+    def attach(self, run: Run, attachment: Attachment, original: bytes) -> str:
+        """Keep another tool's figures beside the run, its file under raw/. Raises UsageError when there."""
+        path = Path(run.path) / "attachments" / f"{attachment.original.sha256[:16]}.json"
+        if path.exists():
+            raise UsageError("this file is attached already", where=str(path), hint="oeactl results show")
+        raw = Path(run.path) / "raw" / f"{attachment.original.sha256}.json.gz"
+        if not raw.exists():
+            write_new(raw, gzip.compress(original, mtime=0), parents=True)
+        write_new(path, records.dump(attachment), parents=True)
+        return str(path)
+
     def list(self) -> Listing:
         """Read every run there is, oldest first; what is not a run of ours is named, not raised."""
         runs, skipped = [], []
@@ -177,7 +190,20 @@ def _read_run(folder: Path) -> Run | Skipped:
             analysis = records.parse((folder / "analysis.json").read_bytes(), Analysis)
         except (ValueError, OSError) as problem:
             skipped.append(Skipped(path=str(folder / "analysis.json"), why=why_not(problem)))
-    return Run(path=str(folder), plan=plan, trials=tuple(trials), analysis=analysis, skipped=tuple(skipped))
+    attachments = []
+    for path in sorted((folder / "attachments").glob("[0-9a-f]*.json")):
+        try:
+            attachments.append(records.parse(path.read_bytes(), Attachment))
+        except (ValueError, OSError) as problem:
+            skipped.append(Skipped(path=str(path), why=why_not(problem)))
+    return Run(
+        path=str(folder),
+        plan=plan,
+        trials=tuple(trials),
+        analysis=analysis,
+        attachments=tuple(attachments),
+        skipped=tuple(skipped),
+    )
 
 
 def _read_trials(folder: Path, plan: Plan) -> tuple[list[Trial], list[Skipped]]:

@@ -16,6 +16,7 @@ from oeactl.core.host import Value
 from oeactl.core.load import Distribution, Measurement
 from oeactl.core.results import same_level
 from oeactl.core.run import AppliedRecipe, Listing, PointRecord, Run, Trial
+from oeactl.render.attachments import attachment_lines
 
 _DASH = "-"
 #: What a server draws or measures anew at every start, among what it reports as its arguments.
@@ -51,8 +52,10 @@ def fitting(columns: Sequence[Column], width: int) -> tuple[Column, ...]:
 def run_view(run: Run, *, width: int) -> Any:
     """One run: what was measured, its levels, why some are void, where it lies. A rich renderable."""
     from rich.console import Group
+    from rich.text import Text
 
-    return Group(*(part for trial in run.trials for part in _trial_parts(run, trial, width)), _end(run))
+    parts = [part for trial in run.trials for part in _trial_parts(run, trial, width)]
+    return Group(*parts, *(Text(line) for line in attachment_lines(run)), _end(run))
 
 
 def level_table(trial: Trial, *, width: int) -> Any:
@@ -134,6 +137,7 @@ def run_document(run: Run) -> dict[str, Any]:
         "plan": msgspec.to_builtins(run.plan),
         "trials": msgspec.to_builtins(run.trials),
         "analysis": msgspec.to_builtins(run.analysis),
+        "attachments": msgspec.to_builtins(run.attachments),
         "skipped": msgspec.to_builtins(run.skipped),
     }
 

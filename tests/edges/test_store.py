@@ -10,11 +10,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from oeactl.core.attachments import read_attachment
 from oeactl.core.results import dump
 from oeactl.core.run import RawFile, Trial
 from oeactl.edges.store import ResultsFolder
 from oeactl.errors import OeactlError, UsageError
-from tests.support.runs import RUN_ID, SWEEP, a_plan, a_record, a_run, a_trial
+from tests.support.runs import AT, RUN_ID, SWEEP, a_plan, a_record, a_run, a_trial
 
 BEGUN = a_trial(outcome="unfinished", ended_at=None, points=())
 
@@ -246,3 +247,19 @@ def test_an_analysis_may_be_made_again(results: Path) -> None:
     later = msgspec.structs.replace(analysis, made_at=a_trial().started_at)
     store.save_analysis(later)
     assert store.load(RUN_ID).analysis == later
+
+
+def test_an_attachment_is_kept_once_and_read_back_with_its_run(results: Path, folder: Path) -> None:
+    store = finished(results)
+    run = store.load("last")
+    data = b'{"task": "gsm8k", "accuracy": 0.9}'
+    attachment = read_attachment(data, name="gsm8k.jsonl", run=run, at=AT)
+    store.attach(run, attachment, data)
+    assert store.load("last").attachments == (attachment,)
+    assert store.load_raw(run, attachment.original.sha256) == data
+    with pytest.raises(UsageError, match="attached already"):
+        store.attach(run, attachment, data)
+    (path,) = (folder / "attachments").iterdir()
+    path.write_text("{")
+    (skipped,) = store.load("last").skipped
+    assert skipped.path == str(path)
