@@ -29,6 +29,10 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {  # section -> command -> (mo
     "Change and measure": {
         "patch": ("patch", "Apply a recipe, restart the server, prove that the change runs."),
         "bench": ("bench", "Measure throughput level by level, into results/."),
+        "ab": ("experiment", "Tell by fresh restarts whether a recipe makes the engine faster."),
+        "aa": ("experiment", "Compare the engine with itself: how much restarts vary."),
+        "scan": ("experiment", "Compare combinations of parameters, arguments, environment."),
+        "run": ("experiment", "Go on with a comparison that was cut short: resume."),
         "quality": ("quality", "Record how the build answers; tell whether another answers alike."),
         "status": ("status", "Tell what is on disk, loaded, taken, and whether the server is well."),
         "revert": ("revert", "Put the original bytes back, restart the server."),

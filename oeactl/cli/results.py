@@ -37,10 +37,14 @@ def list_runs(call: Call) -> None:
 
 @command("oeactl results show last", "oeactl results show 20261129T031500Z-oea-1f3a9c2e --json")
 def show(call: Call, run: RunArgument = "last") -> None:
-    """Show one run: its levels, and why some are void."""
+    """Show one run: its verdicts or levels, and why some are void."""
+    from oeactl.render.experiment import conclusion_view
     from oeactl.render.results import run_document, run_view
 
     found = _store(call).load(run)
+    if found.plan.design is not None:
+        call.emit(run_document(found), lambda: conclusion_view(found, width=call.width))
+        return
     call.emit(run_document(found), lambda: run_view(found, width=call.width))
 
 

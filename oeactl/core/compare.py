@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from oeactl.core.run import Run, Trial
+from oeactl.core.verdicts import level_of
 
 #: What a server draws or measures anew at every start, among what it reports as its arguments.
 EACH_START = frozenset(
@@ -25,7 +26,6 @@ _FACTS: tuple[tuple[str, Callable[[Trial], object], bool], ...] = (
     ("the model", lambda t: (t.model.path, t.model.config_sha256), True),
     ("the server's environment", lambda t: t.server.environment, False),
     ("the load client", lambda t: (t.driver.name, t.driver.version), True),
-    ("the prompts", lambda t: {p.point.concurrency: p.workload_sha256 for p in t.points}, True),
 )
 
 
@@ -35,6 +35,7 @@ def differences(one: Run, other: Run) -> tuple[str, ...]:
         return ()
     a, b = one.trials[0], other.trials[0]
     named = [name for name, fact, _ in _FACTS if fact(a) != fact(b)]
+    named += ["the prompts"] if _other_prompts(a, b) else []
     changed = changed_arguments(a.server.args, b.server.args)
     if changed:
         named.append(f"the server's arguments: {listed(changed)}")
@@ -46,7 +47,17 @@ def forbidding(one: Run, other: Run) -> tuple[str, ...]:
     if not one.trials or not other.trials:
         return ()
     a, b = one.trials[0], other.trials[0]
-    return tuple(name for name, fact, forbids in _FACTS if forbids and fact(a) != fact(b))
+    named = [name for name, fact, forbids in _FACTS if forbids and fact(a) != fact(b)]
+    return (*named, *(["the prompts"] if _other_prompts(a, b) else []))
+
+
+def _other_prompts(one: Trial, other: Trial) -> bool:
+    """Whether a level that both have was measured with other prompts."""
+    prompts = {level_of(point.point): point.workload_sha256 for point in other.points}
+    return any(
+        prompts.get(level_of(point.point), point.workload_sha256) != point.workload_sha256
+        for point in one.points
+    )
 
 
 def changed_arguments(one: Mapping[str, Any], other: Mapping[str, Any]) -> tuple[str, ...]:

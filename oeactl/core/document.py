@@ -235,6 +235,11 @@ def to_plain(node: Node) -> Any:
     return node.value
 
 
+def seconds_of(text: str, *, where: str) -> float:
+    """Read ``90s``, ``30m``, ``2h`` or a number of seconds. Raises UsageError."""
+    return _duration(Node(value=text, where=where), "it")
+
+
 def _duration(node: Node, at: str) -> float:
     value = node.value
     if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:

@@ -45,6 +45,19 @@ class Design(Value, frozen=True, kw_only=True):
     running: bool = True
 
 
+class Foreseen(Value, frozen=True, kw_only=True):
+    """What is known before a run. trial_s: one trial takes, None unknown; trial_s_from: who says so.
+
+    gpus: of the server, None unknown. on_host: recipes that are on the host now, and come off.
+    """
+
+    trial_s: float | None = None
+    trial_s_from: str = ""
+    gpus: int | None = None
+    on_host: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
 class Failure(Value, frozen=True, kw_only=True):
     """Why an arm could not be measured: a row like any other. first_error, tail: of the server's log."""
 

@@ -17,6 +17,7 @@ from oeactl.core.experiment import Design, Failure, Verdict
 from oeactl.core.gates import Activation, Gate, Target
 from oeactl.core.host import Value
 from oeactl.core.load import Measurement, Point, Sweep
+from oeactl.core.redact import is_secret_name, redact_text
 from oeactl.core.routing import ExpertsSeen
 
 SCHEMA_VERSION = 1
@@ -36,6 +37,12 @@ class AppliedRecipe(Value, frozen=True, kw_only=True):
     args: tuple[str, ...] = ()
     env: dict[str, str] = msgspec.field(default_factory=dict)
 
+    @property
+    def described(self) -> str:
+        """'oea (k0=4, min_tokens=2)'."""
+        values = ", ".join(f"{name}={value}" for name, value in sorted(self.parameters.items()))
+        return f"{self.recipe} ({values})" if values else self.recipe
+
 
 class Arm(Value, frozen=True, kw_only=True):
     """A build that trials measure: the recipes stacked on the pristine engine, bottom first.
@@ -47,6 +54,14 @@ class Arm(Value, frozen=True, kw_only=True):
     recipes: tuple[AppliedRecipe, ...] = ()
     args: tuple[str, ...] = ()
     env: dict[str, str] = msgspec.field(default_factory=dict)
+
+    @property
+    def described(self) -> str:
+        """'pristine', or 'oea (k0=4), --max-running-requests 64, X=1'; no secret."""
+        told = [recipe.described for recipe in self.recipes] or ["pristine"]
+        told += [redact_text(" ".join(self.args))] if self.args else []
+        told += [f"{key}={'***' if is_secret_name(key) else text}" for key, text in sorted(self.env.items())]
+        return ", ".join(told)
 
 
 class PlannedTrial(Value, frozen=True, kw_only=True):

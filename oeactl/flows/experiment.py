@@ -36,7 +36,7 @@ from oeactl.flows.build import Build, ensure, write
 from oeactl.flows.describe import begun, course_of, engine_of
 from oeactl.flows.lease import KeepingProgress, holding
 from oeactl.flows.lifecycle import ask, describe, is_running, server_of, take_down
-from oeactl.flows.planning import Prepared, describe_arm
+from oeactl.flows.planning import Prepared
 from oeactl.flows.site import Site, look, look_settled
 from oeactl.flows.sweep import run_sweep
 from oeactl.ports import Driver, Store
@@ -90,7 +90,7 @@ def _ask(site: Site, prepared: Prepared, count: int) -> None:
             hint="end the other one the way it was started",
         )
     what = f"stop {describe(state)}" if is_running(state) else "start the server"
-    off = f" take {', '.join(prepared.on_host)} off," if prepared.on_host else ""
+    off = f" take {', '.join(prepared.foreseen.on_host)} off," if prepared.foreseen.on_host else ""
     assert prepared.plan.design is not None
     ask(
         site,
@@ -184,7 +184,7 @@ class _Run:
         site, build = self._site, self._prepared.builds[planned.arm]
         name = self._attempt(planned)
         done = sum(result_of(one, self._trials) is not None for one in self._plan.trials)
-        site.progress.step(f"trial {done + 1} of {len(self._plan.trials)}: {name}, {describe_arm(build.arm)}")
+        site.progress.step(f"trial {done + 1} of {len(self._plan.trials)}: {name}, {build.arm.described}")
         started, self._live = site.clock.now(), None
         ready = ensure(site, build, operation=self._operation, modules=self._prepared.modules)
         if isinstance(ready, Failure):
@@ -315,7 +315,7 @@ class _Run:
 
     def _left(self, build: Build) -> str:
         site = self._site
-        told = describe_arm(build.arm)
+        told = build.arm.described
         if not self._design.running:
             site.progress.step(f"leaving the host {self._design.leave}, its server down as it was")
             survey = look_settled(site, self._prepared.modules)

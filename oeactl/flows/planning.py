@@ -16,12 +16,11 @@ from typing import Literal
 
 from oeactl.core import stats
 from oeactl.core.design import arrange, sweeps, warm_sweep
-from oeactl.core.experiment import Analysed, Design, Leave
+from oeactl.core.experiment import Analysed, Design, Foreseen, Leave
 from oeactl.core.host import ServerState, Survey
 from oeactl.core.inventory import Host
 from oeactl.core.load import Sweep
 from oeactl.core.past import known_sd, trial_seconds
-from oeactl.core.redact import is_secret_name, redact_text
 from oeactl.core.results import clean_label, moment, record, run_id
 from oeactl.core.run import AppliedRecipe, Arm, Plan, PlannedTrial, Run
 from oeactl.errors import Refused, UsageError
@@ -71,22 +70,14 @@ class Order:
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """A plan, what builds its arms, and what is known about the time it takes.
-
-    trial_s: of one trial, None unknown; trial_s_from: where that is from. gpus: of the server, None unknown.
-    on_host: recipes that are on the host now, and come off.
-    """
+    """A plan, what builds its arms, and what is known before. modules: all that are surveyed."""
 
     plan: Plan
     builds: Mapping[str, Build]
     modules: tuple[str, ...]
     survey: Survey
     state: ServerState
-    trial_s: float | None
-    trial_s_from: str
-    gpus: int | None
-    on_host: tuple[str, ...]
-    notes: tuple[str, ...] = ()
+    foreseen: Foreseen
 
 
 def prepare(site: Site, driver: Driver, store: Store, order: Order, *, only: bool = False) -> Prepared:
@@ -115,11 +106,13 @@ def prepare(site: Site, driver: Driver, store: Store, order: Order, *, only: boo
         modules=modules,
         survey=survey,
         state=state,
-        trial_s=order.trial_s or past,
-        trial_s_from="as told" if order.trial_s else "past trials here" if past else "",
-        gpus=site.host.server.gpus if site.host.server else None,
-        on_host=tuple(layer.recipe for layer in survey.journal.layers),
-        notes=notes,
+        foreseen=Foreseen(
+            trial_s=order.trial_s or past,
+            trial_s_from="as told" if order.trial_s else "past trials here" if past else "",
+            gpus=site.host.server.gpus if site.host.server else None,
+            on_host=tuple(layer.recipe for layer in survey.journal.layers),
+            notes=notes,
+        ),
     )
 
 
@@ -141,24 +134,8 @@ def prepare_again(
         modules=modules,
         survey=survey,
         state=server_of(site).state(health=False),
-        trial_s=None,
-        trial_s_from="",
-        gpus=site.host.server.gpus if site.host.server else None,
-        on_host=tuple(layer.recipe for layer in survey.journal.layers),
+        foreseen=Foreseen(on_host=tuple(layer.recipe for layer in survey.journal.layers)),
     )
-
-
-def describe_arm(arm: Arm) -> str:
-    """'pristine', 'oea (k0=4), --max-running-requests 64'."""
-    told = [_recipe(recipe) for recipe in arm.recipes] or ["pristine"]
-    told += [redact_text(" ".join(arm.args))] if arm.args else []
-    told += [f"{name}={'***' if is_secret_name(name) else value}" for name, value in sorted(arm.env.items())]
-    return ", ".join(told)
-
-
-def _recipe(recipe: AppliedRecipe) -> str:
-    values = ", ".join(f"{name}={value}" for name, value in sorted(recipe.parameters.items()))
-    return f"{recipe.recipe} ({values})" if values else recipe.recipe
 
 
 def _check(site: Site, order: Order) -> None:

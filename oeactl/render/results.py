@@ -12,17 +12,14 @@ from typing import Any
 
 import msgspec
 
+from oeactl.core.compare import differences
 from oeactl.core.host import Value
 from oeactl.core.load import Distribution, Measurement
 from oeactl.core.results import same_level
-from oeactl.core.run import AppliedRecipe, Listing, PointRecord, Run, Trial
+from oeactl.core.run import Listing, PointRecord, Run, Trial
 from oeactl.render.attachments import attachment_lines
 
 _DASH = "-"
-#: What a server draws or measures anew at every start, among what it reports as its arguments.
-_EACH_START = frozenset(
-    {"launch_command", "random_seed", "startup_time", "status", "nccl_port", "forward_pass_metrics_ipc_name"}
-)
 
 
 class Column(Value, frozen=True, kw_only=True):
@@ -187,29 +184,6 @@ def comparison_document(one: Run, other: Run) -> dict[str, Any]:
     }
 
 
-def differences(one: Run, other: Run) -> tuple[str, ...]:
-    """What besides the recipes was not the same on both sides, so that a ratio would mean something else."""
-    facts: tuple[tuple[str, Callable[[Trial], object]], ...] = (
-        ("the host", lambda t: t.host.name),
-        ("the GPUs", lambda t: [gpu.get("name") for gpu in t.host.gpus]),
-        ("the engine's version", lambda t: (t.engine.version, t.engine.git_commit)),
-        ("the model", lambda t: (t.model.path, t.model.config_sha256)),
-        ("the server's environment", lambda t: t.server.environment),
-        ("the load client", lambda t: (t.driver.name, t.driver.version)),
-        ("the prompts", lambda t: {p.point.concurrency: p.workload_sha256 for p in t.points}),
-    )
-    if not one.trials or not other.trials:
-        return ()
-    a, b = one.trials[0], other.trials[0]
-    named = [name for name, fact in facts if fact(a) != fact(b)]
-    before, after = a.server.args, b.server.args
-    changed = [key for key in sorted({*before, *after} - _EACH_START) if before.get(key) != after.get(key)]
-    if changed:
-        shown = ", ".join(changed[:4]) + (f" and {len(changed) - 4} more" if len(changed) > 4 else "")
-        named.append(f"the server's arguments: {shown}")
-    return tuple(named)
-
-
 def _trial_parts(run: Run, trial: Trial, width: int) -> Iterable[Any]:
     from rich.text import Text
 
@@ -241,14 +215,9 @@ def _described(run: Run) -> str:
     if not run.trials:
         return f"{run.plan.label}, no trial"
     trial = run.trials[0]
-    recipes = ", ".join(_recipe(recipe) for recipe in trial.recipes) or "pristine"
+    recipes = ", ".join(recipe.described for recipe in trial.recipes) or "pristine"
     model = trial.model.served_name or trial.model.path or "unknown model"
     return f"{recipes} on {trial.engine.package} {trial.engine.version or 'unknown'}, {model}"
-
-
-def _recipe(recipe: AppliedRecipe) -> str:
-    values = ", ".join(f"{name}={value}" for name, value in sorted(recipe.parameters.items()))
-    return f"{recipe.recipe} ({values})" if values else recipe.recipe
 
 
 def _warned(trial: Trial) -> Iterable[str]:
@@ -272,17 +241,18 @@ def _warned(trial: Trial) -> Iterable[str]:
 
 
 def table(columns: Sequence[Column], *, dim: Sequence[bool] = ()) -> Any:
+    """Columns as a rich table; dim: rows that stand back."""
     from rich.table import Table
 
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    made = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     for column in columns:
-        table.add_column(
+        made.add_column(
             column.head, justify="left" if column.left else "right", no_wrap=True, vertical="bottom"
         )
     rows = zip(*(column.cells for column in columns), strict=True)
     for index, row in enumerate(rows):
-        table.add_row(*row, style="dim" if dim and dim[index] else None)
-    return table
+        made.add_row(*row, style="dim" if dim and dim[index] else None)
+    return made
 
 
 def _each(points: Sequence[PointRecord], text: Callable[[PointRecord], str]) -> tuple[str, ...]:

@@ -444,15 +444,19 @@ def test_a_wrong_value_is_said_before_the_host_is_contacted(ann: Experimenter) -
 
 def test_past_runs_tell_the_time_and_the_noise_of_the_next(ann: Experimenter) -> None:
     first = ann.prepare(only=True)
-    assert first.trial_s is None and first.plan.design is not None and first.plan.design.known_sd is None
+    assert (
+        first.foreseen.trial_s is None
+        and first.plan.design is not None
+        and first.plan.design.known_sd is None
+    )
     ann.run(pairs=4)
     second = ann.prepare(only=True)
-    assert second.trial_s is not None and second.trial_s == pytest.approx(1240, abs=60)
-    assert second.trial_s_from == "past trials here"
+    assert second.foreseen.trial_s is not None and second.foreseen.trial_s == pytest.approx(1240, abs=60)
+    assert second.foreseen.trial_s_from == "past trials here"
     assert second.plan.design is not None and second.plan.design.known_sd is not None
     assert 0.001 < second.plan.design.known_sd < 0.02
     other = ann.prepare(
         only=True, sweep=first.plan.design.sweeps[0].__class__(points=first.plan.sweep.points[:1], seed=1)
     )
-    assert other.trial_s is None
-    assert ann.prepare(only=True, trial_s=99.0).trial_s == 99.0
+    assert other.foreseen.trial_s is None
+    assert ann.prepare(only=True, trial_s=99.0).foreseen.trial_s == 99.0

@@ -8,12 +8,12 @@ import json
 import msgspec
 import pytest
 
+from oeactl.core.compare import differences
 from oeactl.core.results import analyse
 from oeactl.core.run import Listing, PointRecord, Run, Skipped
 from oeactl.render.results import (
     comparison_document,
     comparison_view,
-    differences,
     level_table,
     listing_document,
     listing_view,
@@ -45,7 +45,14 @@ def run_of(*rates: float, label: str = "oea") -> Run:
 
 def test_the_table_has_level_throughput_latency_and_validity_with_units() -> None:
     lines = shown(level_table(a_trial(), width=100)).splitlines()
-    assert lines[0].split() == ["tokens", "output", "tok/s", *("TTFT", "ms") * 2, *("TPOT", "ms") * 2, "experts"]
+    assert lines[0].split() == [
+        "tokens",
+        "output",
+        "tok/s",
+        *("TTFT", "ms") * 2,
+        *("TPOT", "ms") * 2,
+        "experts",
+    ]
     assert lines[1].split() == [
         "level",
         "in/out",

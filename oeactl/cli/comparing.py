@@ -1,0 +1,185 @@
+"""What the commands that compare by restarts share: from their words to a run, from its end to an exit code.
+
+Owns: reading their options. Refuses: to know which command it is beyond its name.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from oeactl.cli.common import Call, transformer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from oeactl.cli.wiring import Wired
+    from oeactl.core.inventory import Host
+    from oeactl.flows.build import Wanted
+    from oeactl.flows.experiment import Concluded
+    from oeactl.flows.planning import ArmOrder
+
+
+def compare(
+    call: Call,
+    what: Literal["ab", "aa", "scan"],
+    arms: Sequence[ArmOrder],
+    *,
+    host: Host,
+    pairs: str,
+    concurrency: str | None,
+    lengths: tuple[int | None, int | None, int | None],
+    margin: str,
+    analysis: str,
+    leave: str,
+    warm: bool,
+    seed: int | None,
+    label: str | None,
+    trial_takes: str | None,
+    plan_only: bool,
+    yes: bool,
+) -> int:
+    import secrets
+
+    from oeactl import __version__
+    from oeactl.cli.wiring import wired
+    from oeactl.core.document import seconds_of
+    from oeactl.core.experiment import Analysed, Leave
+    from oeactl.core.load import make_sweep, parse_concurrency
+    from oeactl.edges.store import ResultsFolder
+    from oeactl.flows.experiment import conduct
+    from oeactl.flows.planning import Order, prepare
+    from oeactl.render.experiment import plan_document, plan_view
+
+    most, looks = _pairs(pairs)
+    input_len, output_len, requests = lengths
+    drawn = secrets.randbits(31) if seed is None else seed
+    analysed: Analysed = "regression" if _one_of("--analysis", analysis, "paired", "regression") else "paired"
+    left: Leave = "patched" if _one_of("--leave", leave, "pristine", "patched") else "pristine"
+    order = Order(
+        what=what,
+        arms=tuple(arms),
+        sweep=make_sweep(
+            parse_concurrency(concurrency) if concurrency is not None else host.bench.concurrency,
+            input_len=input_len or host.bench.input_len,
+            output_len=output_len or host.bench.output_len,
+            seed=drawn,
+            requests=requests,
+        ),
+        pairs=most,
+        looks=looks,
+        seed=drawn,
+        token=secrets.token_hex(4),
+        oeactl_version=__version__,
+        margin=_fraction(margin),
+        analysis=analysed,
+        leave=left,
+        warm=warm,
+        modules=all_modules(call),
+        label=label,
+        trial_s=seconds_of(trial_takes, where="--trial-takes") if trial_takes else None,
+    )
+    store = ResultsFolder(call.project.root / "results")
+    with wired(call, host, yes=yes) as here:
+        driver = here.driver()
+        prepared = prepare(here.site, driver, store, order, only=plan_only)
+        if plan_only:
+            document = plan_document(prepared.plan, prepared.foreseen)
+            call.emit(document, lambda: plan_view(prepared.plan, prepared.foreseen, width=call.width))
+            return 0
+        call.show(plan_view(prepared.plan, prepared.foreseen, width=call.width))
+        concluded = conduct(here.site, driver, store, prepared)
+        put_on_record(call, here, concluded)
+    return ended(call, concluded)
+
+
+def ended(call: Call, concluded: Concluded) -> int:
+    """Show it, then end as its error says."""
+    from oeactl.render.errors import document
+    from oeactl.render.experiment import conclusion_document, conclusion_view
+
+    shown = conclusion_document(concluded.run, concluded.left)
+    if concluded.error is not None and call.json:
+        call.emit({**shown, **document(concluded.error)}, lambda: "")
+        return concluded.error.exit_code
+    call.emit(shown, lambda: conclusion_view(concluded.run, width=call.width, left=concluded.left))
+    if concluded.error is not None:
+        raise concluded.error
+    return 0
+
+
+def put_on_record(call: Call, here: Wired, concluded: Concluded) -> None:
+    """Note, or forget, what is on the host now, so that a later ``revert`` elsewhere can name it."""
+    from oeactl.core.outcomes import OnRecord
+    from oeactl.edges.local_record import local_record
+
+    host, plan = here.site.host, concluded.run.plan
+    if concluded.left == "as it was" or plan.design is None:
+        return
+    project = str(call.project.root)
+    record = local_record()
+    record.remove(host=host.name, project=project)
+    for recipe in plan.arms[-1].recipes if plan.design.leave == "patched" else ():
+        record.add(
+            OnRecord(
+                host=host.name,
+                address=host.address,
+                project=project,
+                recipe=recipe.recipe,
+                digest=recipe.digest,
+                at=plan.created_at.isoformat(timespec="seconds"),
+            )
+        )
+
+
+def wanted_recipe(call: Call, recipe: str, sets: dict[str, str], allow_code: bool) -> Wanted:
+    from oeactl.edges.config import read_recipe
+    from oeactl.flows.build import Wanted
+
+    return Wanted(recipe=read_recipe(call.root, recipe), sets=sets, transformer=transformer(allow_code))
+
+
+def all_modules(call: Call) -> tuple[str, ...]:
+    """The files of every recipe there is: a trial records them all, patched or not."""
+    from oeactl.edges.config import read_recipe, recipe_ids
+
+    recipes = [read_recipe(call.root, name) for name in recipe_ids(call.root)]
+    return tuple(dict.fromkeys(module for recipe in recipes for module in recipe.modules))
+
+
+def _pairs(text: str) -> tuple[int, bool]:
+    """``4`` or ``3..6``: the number of pairs, and whether to look after each from the third on."""
+    from oeactl.core.stats import FIRST_LOOK
+    from oeactl.errors import UsageError
+
+    first, dots, last = text.partition("..")
+    number = last if dots else first
+    if not number.isdigit() or (dots and first != str(FIRST_LOOK)):
+        raise UsageError(f"'{text}' is not a number of pairs", where="--pairs", hint="--pairs 4, or 3..6")
+    return int(number), bool(dots)
+
+
+def _fraction(text: str) -> float:
+    """``3%`` or ``0.03``."""
+    from oeactl.errors import UsageError
+
+    try:
+        value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        value = -1.0
+    if not 0 < value < 1:
+        raise UsageError(f"'{text}' is not a margin", where="--margin", hint="--margin 3%")
+    return value
+
+
+def _one_of(option: str, text: str, usual: str, other: str) -> bool:
+    """Whether it is the other of the two."""
+    from oeactl.errors import UsageError
+
+    if text not in (usual, other):
+        raise UsageError(f"'{text}' is neither {usual} nor {other}", where=option)
+    return text == other
+
+
+def text_of(value: object) -> str:
+    """A parameter's value as ``--set`` reads it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
