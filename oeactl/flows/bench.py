@@ -30,7 +30,7 @@ from oeactl.flows.describe import begun, course_of, engine_of
 from oeactl.flows.lease import KeepingProgress, holding
 from oeactl.flows.lifecycle import server_of
 from oeactl.flows.prove import prove
-from oeactl.flows.site import Site, look
+from oeactl.flows.site import Site, claim, look
 from oeactl.flows.sweep import Course, run_sweep
 from oeactl.ports import Driver, Failed, Server, Store
 
@@ -122,8 +122,9 @@ def _up(site: Site, server: Server) -> ServerState:
 
 
 def _settled(site: Site, journal: Journal) -> None:
-    """Raise where a change of this engine began and did not end."""
-    if journal.pending is not None:
+    """Raise where a change of this engine began and did not end, or somebody is at work on it."""
+    claim(site, journal)
+    if journal.pending is not None and journal.pending.kind != "clear":
         raise Degraded(
             f"a {journal.pending.kind} began here and did not end, so what runs is not known",
             where=site.host.name,

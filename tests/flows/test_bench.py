@@ -8,6 +8,8 @@ import msgspec
 import pytest
 
 from oeactl.core.host import (
+    Holder,
+    Lease,
     Pending,
     ServerState,
 )
@@ -141,6 +143,21 @@ def test_a_patch_left_half_done_is_exit_7(ready: Bench) -> None:
     ready.world.journal = msgspec.structs.replace(ready.world.journal, pending=pending)
     with pytest.raises(Degraded, match="did not end"):
         ready.run(1)
+
+
+def test_what_a_killed_bench_left_behind_does_not_stop_the_next(ready: Bench) -> None:
+    """Its lease, which names a process of this machine that is gone; later only a folder to be cleared."""
+    gone = Lease(
+        operation="old", what="bench", holder=Holder(user="ann", host="laptop", pid=4), since=0, until=9e9
+    )
+    ready.world.journal = msgspec.structs.replace(ready.world.journal, lease=gone)
+    with pytest.raises(Locked, match="ann@laptop is at work on this engine: bench"):
+        ready.run(1)
+    ready.alive, ready.world.leased = lambda pid: pid != 4, "old"
+    assert ready.run(1).error is None
+    left = Pending(operation="", kind="clear", started_at="2026-11-30T00:00:00Z")
+    ready.world.journal = msgspec.structs.replace(ready.world.journal, lease=None, pending=left)
+    assert ready.run(1).error is None
 
 
 def test_the_lease_is_held_from_before_the_first_level_to_after_the_last(ready: Bench) -> None:

@@ -320,6 +320,7 @@ class Bench:
             env={"OMP_NUM_THREADS": "1", "HF_TOKEN": "very-secret"},
         )
         self.label: str | None = None
+        self.alive: Callable[[int], bool] = lambda pid: True
         self.experts = False
 
     def site(self) -> Site:
@@ -332,6 +333,7 @@ class Bench:
             progress=self.told,
             prompt=FakePrompt(),
             holder=WHO,
+            alive=self.alive,
         )
 
     def run(self, *concurrencies: int) -> Benched:
