@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from oeactl.core.host import Survey
 from oeactl.core.routing import ExpertsSeen, Usage, batch_prompts, size_of, summarise, unseen
+from oeactl.errors import Unreachable
 from oeactl.flows.site import Site, model_facts
 from oeactl.ports import Engine
 
@@ -40,4 +41,10 @@ def experts_now(
     if site.engine is None:
         return ()
     site.progress.step("seeing which experts are used")
-    return tuple(see_experts(site.engine, survey, requests)[0] for requests in batches)
+    seen: list[ExpertsSeen] = []
+    for requests in batches:
+        try:
+            seen.append(see_experts(site.engine, survey, requests)[0])
+        except Unreachable as problem:
+            seen.append(unseen(requests, problem.what))
+    return tuple(seen)

@@ -73,15 +73,6 @@ def comparison_view(comparison: Comparison, path: str, *, width: int) -> Any:
     )
 
 
-def quality_line(comparison: Comparison) -> str:
-    """One line beside a result."""
-    worst = min(comparison.conditions, key=lambda one: one.against.equal_tokens)
-    return (
-        f"quality: {comparison.verdict}; {_said(worst.condition)} {worst.against.equal_tokens:.1%} of the "
-        f"tokens equal the first build's, whose own repeats have {worst.floor.equal_tokens:.1%}"
-    )
-
-
 def _limits(comparison: Comparison) -> list[str]:
     said = []
     if comparison.verdict != "changes answers":

@@ -5,15 +5,15 @@ Owns: requests by the native API over loopback. Refuses: to judge.
 
 from __future__ import annotations
 
-import base64
 import json
-import struct
 import threading
 import urllib.request
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
+
+from oeactl.core.routing import RoutedRequest, summarise
 
 Prompt = Sequence[int]
 
@@ -46,27 +46,20 @@ def texts(url: str, asked: Sequence[Prompt], length: int) -> list[str]:
     return [one["text"] for one in batch(url, asked, length)]
 
 
-def distinct_experts(url: str, asked: Sequence[Prompt], length: int, *, layers: int, top_k: int) -> float:
-    """Distinct experts a decode step, averaged over steps and MoE layers (a dense layer shows none)."""
-    routes = [
-        _routes(one["meta_info"]["routed_experts"], layers, top_k)
-        for one in batch(url, asked, length, return_routed_experts=True)
+def distinct_experts(url: str, asked: Sequence[Prompt], length: int, *, layers: int) -> float:
+    """Distinct experts a decode step, averaged over steps and MoE layers."""
+    told = [one["meta_info"] for one in batch(url, asked, length, return_routed_experts=True)]
+    routed = [
+        RoutedRequest(
+            prompt_tokens=one["prompt_tokens"],
+            output_tokens=one["completion_tokens"],
+            experts=one["routed_experts"],
+        )
+        for one in told
     ]
-    counts = []
-    for step in range(length - 1):
-        for layer in range(layers):
-            chosen = {expert for route in routes for expert in route[step - length + 1][layer]}
-            if chosen != {0}:
-                counts.append(len(chosen))
-    return sum(counts) / len(counts)
-
-
-def _routes(text: str, layers: int, top_k: int) -> list[list[tuple[int, ...]]]:
-    """base64 int32 [tokens, layers, top_k] -> one list of layers a token."""
-    data = base64.b64decode(text)
-    flat = struct.unpack(f"<{len(data) // 4}i", data)
-    rows = [flat[at : at + top_k] for at in range(0, len(flat), top_k)]
-    return [rows[at : at + layers] for at in range(0, len(rows), layers)]
+    seen, _ = summarise(routed, layers=layers, experts=None)
+    assert seen.distinct_mean is not None, seen.reason
+    return seen.distinct_mean
 
 
 def logprobs(url: str, asked: Sequence[Prompt], *, concurrency: int) -> list[Any]:

@@ -11,7 +11,7 @@ from tests.e2e.conftest import Project
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
 
-LAYERS, TOP_K = 3, 8
+LAYERS = 3
 SIXTEEN = asking.prompts(16, 24, seed=5)
 LENGTHS = (2, 3, 20, 200)
 
@@ -30,7 +30,7 @@ def seen(project: Project) -> dict[str, Any]:
     mixed = [prompt for length in LENGTHS for prompt in asking.prompts(4, length, seed=length)]
     told: dict[str, Any] = {
         "texts": asking.texts(url, SIXTEEN, 24),
-        "experts": asking.distinct_experts(url, SIXTEEN, 24, layers=LAYERS, top_k=TOP_K),
+        "experts": asking.distinct_experts(url, SIXTEEN, 24, layers=LAYERS),
     }
     with asking.decode_load(url, streams=6):
         told["alone"] = asking.logprobs(url, mixed, concurrency=1)
