@@ -11,7 +11,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from . import commands, http, log, port, process, record
+from . import commands, http, log, port, process, record, units
 from .server import root_of
 from .wire import operation
 
@@ -34,6 +34,7 @@ TAIL_LINES = 20
 PHASE_S = 5.0  # so long a known phase stands before any other line is told
 STATUS_EVERY_S = 2.0
 STATUS_TRIES = 3
+AGAIN = "it failed, and something starts it again (a restart policy, a loop in a script)"
 HEALTH_PATHS = ("/ready", "/health", None)
 
 NATIVE = {
@@ -175,6 +176,8 @@ class Watch:
         self._phase_until = 0.0
         self._status_at, self._status_failed = time.monotonic() + STATUS_EVERY_S, 0
         self._looked_at = 0.0
+        self._restarts = units.restarts_of(request)
+        self.loops = False
 
     def read_log(self, probe: Probe) -> None:
         for line in self.tail.read():
@@ -188,9 +191,15 @@ class Watch:
 
     def death(self) -> str | None:
         if self.tail.error.begins_again:
-            return "it failed, and something starts it again (a restart policy, a loop in a script)"
+            self.loops = True
+            return AGAIN
         if self.leader:
-            return None if process.alive(self.leader) else "the server's process ended"
+            if process.alive(self.leader):
+                return None
+            self.loops = bool(self.request.get("unit")) and units.starts_again(
+                self.request["unit"], self._restarts
+            )
+            return AGAIN if self.loops else "the server's process ended"
         if time.monotonic() < self._status_at:
             return None
         self._status_at = time.monotonic() + STATUS_EVERY_S
@@ -230,7 +239,7 @@ class Watch:
                 "why": why,
                 "first_error": error.line if error else None,
                 "hint": log.REMEDIES.get(error.kind) if error else None,
-                "kind": "loop" if self.tail.error.begins_again else kind,
+                "kind": "loop" if self.loops else kind,
                 "tail": list(self.tail.last)[-TAIL_LINES:],
             }
         }

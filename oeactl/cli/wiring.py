@@ -11,7 +11,7 @@ import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from oeactl.core.host import Holder
 from oeactl.core.inventory import Host, ServerSpec, at_home, needs_home
@@ -31,12 +31,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Wired:
-    """An open site, what makes its driver, and what lies beneath."""
+    """An open site, what makes its driver, and what lies beneath. api_key: the server's, if it has one."""
 
     site: Site
     driver: Callable[[], Driver]
     remote: Remote
     agent: AgentLink
+    api_key: str | None = None
 
 
 @contextmanager
@@ -60,7 +61,13 @@ def wired(call: Call, host: Host, *, yes: bool = False) -> Iterator[Wired]:
             holder=Holder(user=getpass.getuser(), host=platform.node(), pid=os.getpid()),
             alive=is_alive,
         )
-        yield Wired(site=site, driver=lambda: _driver(host, agent, key), remote=remote, agent=agent)
+        yield Wired(
+            site=site,
+            driver=lambda: _driver(host, agent, key),
+            remote=remote,
+            agent=agent,
+            api_key=key,
+        )
     finally:
         remote.close()
 
@@ -119,35 +126,26 @@ def _server(host: Host, agent: AgentLink, files: AgentFiles, key: str | None) ->
     def root() -> str:
         return files.root(survey_request(host, (), data=False))
 
+    place: dict[str, Any] = {
+        "root": root,
+        "state_dir": host.state_dir,
+        "url": spec.url,
+        "log": spec.log,
+        "kind": host.engine.kind,
+        "ready_timeout_s": spec.ready_timeout_s,
+        "stop_timeout_s": spec.stop_timeout_s,
+        "api_key": key,
+        "canary": spec.canary,
+    }
     if spec.manager == "process":
-        return ProcessServer(
-            agent,
-            root=root,
-            state_dir=host.state_dir,
-            url=spec.url,
-            log=spec.log,
-            kind=host.engine.kind,
-            ready_timeout_s=spec.ready_timeout_s,
-            stop_timeout_s=spec.stop_timeout_s,
-            api_key=key,
-            canary=spec.canary,
-        )
+        return ProcessServer(agent, **place)
+    if spec.manager == "systemd":
+        from oeactl.edges.servers.systemd import SystemdServer
+
+        assert spec.unit is not None
+        return SystemdServer(agent, unit=spec.unit, argv=spec.argv, **place)
     return CommandsServer(
-        agent,
-        start=spec.start,
-        stop=spec.stop,
-        status=spec.status,
-        cwd=spec.cwd,
-        env=spec.env,
-        root=root,
-        state_dir=host.state_dir,
-        url=spec.url,
-        log=spec.log,
-        kind=host.engine.kind,
-        ready_timeout_s=spec.ready_timeout_s,
-        stop_timeout_s=spec.stop_timeout_s,
-        api_key=key,
-        canary=spec.canary,
+        agent, start=spec.start, stop=spec.stop, status=spec.status, cwd=spec.cwd, env=spec.env, **place
     )
 
 

@@ -26,6 +26,7 @@ ALLOWED = re.compile(
 )
 HERE = ("0.0.0.0", "::", "127.0.0.1", "::1", "::ffff:0.0.0.0", "::ffff:127.0.0.1")
 CONTAINERS = ("the container", "a Kubernetes pod")
+UNIT = "the systemd unit "
 DEFAULT_PORT = 30000
 
 
@@ -90,6 +91,8 @@ def adopt_process(found: FoundServer, *, keep: Sequence[str] = ()) -> Adopted:
         unknown.append("server.gpus: nvidia-smi tells of no memory of its; tok/s per GPU are not shown")
     if taken:
         server["env"] = taken
+    if found.keeper.startswith(UNIT):
+        server = {"manager": "systemd", "unit": found.keeper.removeprefix(UNIT), **server}
     server["argv"] = list(argv)
     server["log"] = found.log or _log(found, unknown)
     if "--api-key" in flags:

@@ -83,6 +83,21 @@ def _word(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def launch_fault(host: Host, layer: Layer) -> str | None:
+    """Why what a recipe adds to the launch would have no effect on ``host``; None if it would have."""
+    if not (layer.args or layer.env):
+        return None
+    if host.server is None:
+        return "it changes how the server is started, and hosts.yaml describes none"
+    if layer.args and host.server.manager == "commands":
+        words = " ".join(layer.args)
+        return f"it adds {words} to the launch, and this server is begun by a command of its owner's"
+    if layer.args and host.server.manager == "systemd" and not host.server.argv:
+        words = " ".join(layer.args)
+        return f"it adds {words} to the launch, and server.argv does not say what the unit starts"
+    return None
+
+
 def conflict(one: Layer, other: Layer) -> str | None:
     """An argument or a variable that both recipes set: the later would win in silence."""
     same = sorted(flags(one.args) & flags(other.args)) or sorted(one.env.keys() & other.env.keys())

@@ -108,10 +108,10 @@ def _on_host(patient: Patient, modules: tuple[str, ...]) -> Iterator[Check]:
 
 def _machine(patient: Patient, folders: tuple[str, ...]) -> MachineFacts:
     server = patient.site.host.server
-    programs = (
-        "nvidia-smi",
-        *((command[0] for command in (server.start, server.stop) if command) if server else ()),
-    )
+    needed = [command[0] for command in (server.start, server.stop) if command] if server else []
+    if server and server.manager == "systemd":
+        needed.append("systemctl")
+    programs = ("nvidia-smi", *needed)
     return patient.machine.look(folders=folders, programs=programs, env=server.env if server else {})
 
 

@@ -202,7 +202,7 @@ def test_a_mistake_has_its_line_and_its_remedy(text: str, line: int, what: str, 
     [
         ("manager: docker", "manager 'docker' is not in this version", "commands"),
         ("manager: compose", "manager 'compose' is not in this version", "process"),
-        ("manager: systemd", "manager 'systemd' is not in this version", "commands"),
+        ("manager: systemd", "lacks 'unit', which manager 'systemd' needs", None),
         ("manager: dokcer", "'hosts.a.server.manager' must be 'process' or 'commands'", None),
         ("{}", "'hosts.a.server' lacks 'argv'", None),
         ("argv: [-m, x]", "'hosts.a.server' lacks 'log'", None),
