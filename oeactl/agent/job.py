@@ -20,7 +20,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from . import process
-from .wire import AgentError, operation, to_text
+from .wire import AgentError, from_text, operation, to_text
 
 if TYPE_CHECKING:
     from .process import Key
@@ -83,14 +83,20 @@ class Output:
 def job(request: Request, client: Client) -> dict[str, Any]:
     """Run ``argv`` ({out} in it: a fresh path), emit ``lines``; answer how it ended and what ``out`` holds.
 
+    {in}: a file that holds ``input``, in a folder that only this user may enter.
+
     returncode is negative for a signal; timed_out when the deadline ended it.
     """
     folder = tempfile.mkdtemp(prefix="oeactl-job-")
     begun = time.monotonic()
     try:
-        out = os.path.join(folder, "out")
+        out, given = os.path.join(folder, "out"), os.path.join(folder, "in")
+        if request.get("input") is not None:
+            with open(given, "wb") as file:
+                file.write(from_text(request["input"]))
         mark = secrets.token_hex(8)
-        child = _begin(request, [word.replace("{out}", out) for word in request["argv"]], mark)
+        argv = [word.replace("{out}", out).replace("{in}", given) for word in request["argv"]]
+        child = _begin(request, argv, mark)
         output = Output()
         try:
             timed_out = _watch(child, output, client, begun + request["deadline_s"])

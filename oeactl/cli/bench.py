@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from oeactl.cli.common import Call, HostOption, command
+from oeactl.cli.load import ApiOption, DatasetOption, DriverOption, FromOption, ProcessesOption
 
 ConcurrencyOption = Annotated[
     str | None,
@@ -37,6 +38,7 @@ ExpertsOption = Annotated[
 @command(
     "oeactl bench --concurrency 64,128,256",
     "oeactl bench --host 10.1.230.174 -c 16 --input-len 1024 --output-len 256 --label night",
+    "oeactl bench --driver light --dataset natural -c 8,16",
 )
 def bench(
     call: Call,
@@ -48,6 +50,11 @@ def bench(
     seed: SeedOption = None,
     label: LabelOption = None,
     experts: ExpertsOption = False,
+    driver: DriverOption = None,
+    api: ApiOption = None,
+    dataset: DatasetOption = None,
+    processes: ProcessesOption = None,
+    origin: FromOption = None,
 ) -> int:
     """Measure throughput level by level on the server as it runs, into results/.
 
@@ -55,8 +62,10 @@ def bench(
     fails a gate is kept with its reasons and void (exit 8). Ctrl-C keeps the finished levels.
     """
     import secrets
+    from dataclasses import replace
 
     from oeactl import __version__
+    from oeactl.cli.load import chosen_load, driver_of, settled_load, with_dataset
     from oeactl.cli.wiring import wired
     from oeactl.core.load import make_sweep, parse_concurrency
     from oeactl.edges.config import read_recipe, recipe_ids
@@ -66,6 +75,7 @@ def bench(
     from oeactl.render.errors import document
     from oeactl.render.results import run_document, run_view
 
+    load = chosen_load(driver=driver, api=api, dataset=dataset, processes=processes, origin=origin)
     chosen = call.host(host)
     defaults = chosen.bench
     sweep = make_sweep(
@@ -86,7 +96,10 @@ def bench(
     )
     store = ResultsFolder(call.project.root / "results")
     with wired(call, chosen) as here:
-        outcome = run(here.site, here.driver(), store, order)
+        load = settled_load(load, here)
+        order = replace(order, sweep=with_dataset(order.sweep, load))
+        with driver_of(load, here) as sender:
+            outcome = run(here.site, sender, store, order)
     if outcome.error is not None and call.json:
         call.emit({**run_document(outcome.run), **document(outcome.error)}, lambda: "")
         return outcome.error.exit_code

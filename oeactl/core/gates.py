@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Literal
 
+from oeactl.core.answers import look
 from oeactl.core.host import Process, ServerState, Value
-from oeactl.core.load import Measurement, PerRequest, Point
+from oeactl.core.load import ClientLoad, DatasetKind, Measurement, PerRequest, Point
 
 Outcome = Literal["pass", "fail", "not_measured"]
 
@@ -22,6 +23,9 @@ _WAVES_TO_JUDGE = 5
 #: a whole prompt, in about requests / 300,000 of the cases: 1.7 % at concurrency 512.
 CACHED_PROMPT_SHARE = 0.02
 _RETOKENIZED_SHARE = 0.1
+#: A client that takes a core, or sees tokens late by a tenth of the time between them, measures itself.
+_CLIENT_CORE = 0.9
+_CLIENT_LAG = 0.1
 _FIGURES_AGREE = 1e-6
 
 
@@ -62,6 +66,8 @@ class Evidence(Value, frozen=True, kw_only=True):
 
     failure: why the driver has no measurement. flushed: None where the engine has no such request.
     token_after: a token was generated after the level; None when that was not tried. gpus: cards on the host.
+    client: how the client fared, None where it does not tell. eos_ignored: answers could not end early.
+    input_exact: prompts have the length asked in tokens.
     """
 
     point: Point
@@ -76,6 +82,10 @@ class Evidence(Value, frozen=True, kw_only=True):
     targets: tuple[Target, ...] = ()
     activations: tuple[Activation, ...] = ()
     gpus: int = 0
+    client: ClientLoad | None = None
+    dataset: DatasetKind = "random-ids"
+    eos_ignored: bool = True
+    input_exact: bool = True
 
 
 def judge(evidence: Evidence) -> tuple[Gate, ...]:
@@ -95,10 +105,10 @@ def judge(evidence: Evidence) -> tuple[Gate, ...]:
         _alive(evidence),
         _source(evidence),
         _activation(evidence),
-        _not_seen("answers", "random-id prompts: what is answered to them is not judged"),
+        _answers(evidence),
         _gpu("gpu_throttling", evidence),
         _gpu("gpu_foreign", evidence),
-        _not_seen("client", "this client does not report whether it kept up"),
+        _client(evidence),
     )
 
 
@@ -150,24 +160,35 @@ def _errors(evidence: Evidence) -> Gate:
 
 
 def _output_lengths(evidence: Evidence) -> Gate:
-    name, asked = "output_lengths", evidence.point.output_len
-    if evidence.requests is None:
+    name, asked, rows = "output_lengths", evidence.point.output_len, evidence.requests
+    if rows is None:
         return _nothing(name)
-    return _lengths(name, evidence.requests.output_lens, asked, "returned", "counted by the server")
+    if not evidence.eos_ignored:
+        seen = f"{min(rows.output_lens)} to {max(rows.output_lens)} tokens"
+        return _not_seen(
+            name, f"this server has no ignore_eos, so answers end by themselves: {seen}", warning=True
+        )
+    asked_lens = rows.asked_lens or (asked,) * len(rows.output_lens)
+    return _lengths(name, rows.output_lens, asked_lens, "returned", "counted by the server")
 
 
 def _input_lengths(evidence: Evidence) -> Gate:
-    name, asked = "input_lengths", evidence.point.input_len
-    if evidence.requests is None:
+    name, asked, rows = "input_lengths", evidence.point.input_len, evidence.requests
+    if rows is None:
         return _nothing(name)
-    return _lengths(name, evidence.requests.input_lens, asked, "were sent", "as sent, in token ids")
+    if not evidence.input_exact:
+        counted = f"{min(rows.input_lens)} to {max(rows.input_lens)} tokens"
+        return _not_seen(name, f"text prompts, of {counted} by the server's count")
+    wanted = (asked,) * len(rows.input_lens)
+    return _lengths(name, rows.input_lens, wanted, "were sent", "as sent, in token ids")
 
 
-def _lengths(name: str, lengths: tuple[int, ...], asked: int, verb: str, counted: str) -> Gate:
-    wrong = [length for length in lengths if length != asked]
+def _lengths(name: str, lengths: tuple[int, ...], asked: tuple[int, ...], verb: str, counted: str) -> Gate:
+    wrong = [(length, wanted) for length, wanted in zip(lengths, asked, strict=True) if length != wanted]
     if not wrong:
         return _passed(name, counted)
-    return _failed(name, f"{len(wrong)} of {len(lengths)} requests {verb} {wrong[0]} tokens, not {asked}")
+    length, wanted = wrong[0]
+    return _failed(name, f"{len(wrong)} of {len(lengths)} requests {verb} {length} tokens, not {wanted}")
 
 
 def _ttft(evidence: Evidence) -> Gate:
@@ -205,6 +226,8 @@ def _cached_prompt(evidence: Evidence) -> Gate:
         return _not_seen(name, "this release's client does not report cached prompt tokens")
     share = measured.cached_input_tokens / max(1, measured.input_tokens)
     seen = f"{share:.1%} of the prompt tokens came from the cache"
+    if evidence.dataset == "shared-prefix":
+        return _passed(name, f"{seen}, which this workload is about")
     if share > CACHED_PROMPT_SHARE:
         return _failed(name, f"{seen}, at most {CACHED_PROMPT_SHARE:.0%} is taken")
     return _passed(name, seen)
@@ -305,6 +328,33 @@ def _activation(evidence: Evidence) -> Gate:
                     warning=wanted == "not_measured",
                 )
     return _passed(name, "; ".join(f"{recipe.recipe}: {recipe.reason}" for recipe in seen))
+
+
+def _answers(evidence: Evidence) -> Gate:
+    name, rows = "answers", evidence.requests
+    if evidence.dataset in ("random-ids", "shared-prefix"):
+        return _not_seen(name, "random-id prompts: what is answered to them is not judged")
+    if rows is None:
+        return _nothing(name)
+    kept = range(len(rows.generated_texts)) if rows.sampled is None else rows.sampled
+    looked = look([rows.generated_texts[index] for index in kept if not rows.errors[index]])
+    return Gate(name=name, outcome=looked.outcome, reason=looked.reason, warning=looked.warning)
+
+
+def _client(evidence: Evidence) -> Gate:
+    name, client, measured = "client", evidence.client, evidence.measurement
+    if client is None:
+        return _not_seen(name, "this client does not report whether it kept up")
+    cpu = f"{client.busiest_core:.0%} of a core in the busiest of {client.processes} processes"
+    if client.busiest_core >= _CLIENT_CORE:
+        return _failed(name, f"it was the bottleneck: {cpu}; more processes: --client-processes")
+    gap_ms = measured.itl_ms.median if measured and measured.itl_ms else None
+    if gap_ms is None:
+        return _passed(name, cpu)
+    late = f"events seen up to {client.lag_p99_ms:.2f} ms late (p99), tokens {gap_ms:.2f} ms apart"
+    if client.lag_p99_ms > _CLIENT_LAG * gap_ms:
+        return _failed(name, f"it did not keep up: {late}; more processes: --client-processes")
+    return _passed(name, f"{late}; {cpu}")
 
 
 def _gpu(name: str, evidence: Evidence) -> Gate:

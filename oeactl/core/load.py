@@ -27,6 +27,9 @@ _WARMUP_PER_STREAM = 2
 _NUMBER = re.compile(r"[0-9]{1,9}")
 _RANGE = re.compile(r"[0-9]+\.\.[0-9]+.*")
 
+#: random-ids: of exactly the length asked; the others are text, whose length only the server can count.
+DatasetKind = Literal["random-ids", "natural", "shared-prefix", "file"]
+
 Positive = Annotated[int, msgspec.Meta(ge=1)]
 Count = Annotated[int, msgspec.Meta(ge=0)]
 
@@ -47,11 +50,14 @@ class Sweep(Value, frozen=True, kw_only=True):
     """Levels in the order in which they are measured; the order is a choice, so it is recorded.
 
     seed: what all the points' seeds were drawn from. dataset: how the client makes its prompts.
+    dataset_file, dataset_sha256: name and content of the file they are in, for dataset ``file``.
     """
 
     points: tuple[Point, ...]
     seed: Count
-    dataset: Literal["random-ids"] = "random-ids"
+    dataset: DatasetKind = "random-ids"
+    dataset_file: str | None = None
+    dataset_sha256: str | None = None
 
 
 class Distribution(Value, frozen=True, kw_only=True):
@@ -92,10 +98,25 @@ class Measurement(Value, frozen=True, kw_only=True):
     itl_ms: Distribution | None
 
 
+class ClientLoad(Value, frozen=True, kw_only=True):
+    """How the client itself fared. busiest_core: CPU over wall time of its busiest process.
+
+    lag_p99_ms, lag_max_ms: how late it may have seen an event, over events.
+    """
+
+    processes: Positive
+    cpu_s: float
+    busiest_core: float
+    lag_p99_ms: float
+    lag_max_ms: float
+
+
 class PerRequest(Value, frozen=True, kw_only=True):
     """Raw rows of one level, all of one length, in the order sent. Times in seconds.
 
-    errors: empty text where there was none. itls_s: one tuple a request. None: the driver cannot tell.
+    errors: empty text where there was none. itls_s: one tuple a request. sampled: whose generated_texts were
+    kept, None for all. asked_lens: output lengths where they differ. sent_s: after the first one; e2es_s: to
+    the last token. None: the driver cannot tell.
     """
 
     input_lens: tuple[int, ...]
@@ -105,6 +126,10 @@ class PerRequest(Value, frozen=True, kw_only=True):
     errors: tuple[str, ...]
     generated_texts: tuple[str, ...]
     cached_tokens: tuple[int, ...] | None = None
+    sampled: tuple[int, ...] | None = None
+    asked_lens: tuple[int, ...] | None = None
+    sent_s: tuple[float, ...] | None = None
+    e2es_s: tuple[float, ...] | None = None
 
 
 def parse_concurrency(text: str) -> tuple[int, ...]:

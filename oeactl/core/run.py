@@ -16,7 +16,7 @@ import msgspec
 from oeactl.core.experiment import Design, Failure, Verdict
 from oeactl.core.gates import Activation, Gate, Target
 from oeactl.core.host import Value
-from oeactl.core.load import Measurement, Point, Sweep
+from oeactl.core.load import ClientLoad, Measurement, Point, Sweep
 from oeactl.core.redact import is_secret_name, redact_text
 from oeactl.core.routing import ExpertsSeen
 
@@ -193,9 +193,17 @@ class RawFile(Value, frozen=True, kw_only=True):
     bytes: int
 
 
+class SteadyRate(Value, frozen=True, kw_only=True):
+    """Of the time in which all streams were busy: without the first prefill and the ramp-down."""
+
+    duration_s: float
+    output_tokens_per_s: float
+
+
 class PointRecord(Value, frozen=True, kw_only=True):
     """One level as it went. argv: the driver's, without interpreter; tail: its last lines where it failed.
 
+    client, steady: where the driver tells them.
     workload_sha256: of what defines the prompts (dataset, lengths, count, seed, tokenizer, client version).
     output_tokens_per_s_per_gpu: None where the number of GPUs is not known. experts: what a small batch of
     its own, sent after the measured one, used; None when that was not asked for.
@@ -214,6 +222,8 @@ class PointRecord(Value, frozen=True, kw_only=True):
     output_tokens_per_s_per_gpu: float | None = None
     warm_up: WarmUp | None = None
     raw: RawFile | None = None
+    client: ClientLoad | None = None
+    steady: SteadyRate | None = None
     tail: tuple[str, ...] = ()
     experts: ExpertsSeen | None = None
 

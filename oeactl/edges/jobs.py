@@ -32,10 +32,13 @@ def run_job(
     argv: Sequence[str],
     env: Mapping[str, str],
     cwd: str | None = None,
+    given: bytes | None = None,
     deadline_s: float,
     on_line: Callable[[str], None] = lambda line: None,
 ) -> JobResult:
-    """Run ``argv`` on the host; ``{out}`` in it becomes a fresh path. env comes over the host's basics.
+    """Run ``argv`` on the host; ``{out}`` in it becomes a fresh path, ``{in}`` a file that holds ``given``.
+
+    env comes over the host's basics.
 
     Lines arrive four times a second; of a progress bar only its newest state does. Leaving by an exception
     (Ctrl-C) ends the command with all its children. Raises UsageError when it cannot be begun.
@@ -46,7 +49,10 @@ def run_job(
         for line in lines if isinstance(lines, list) else ():
             on_line(line)
 
-    answer = answer_of(agent, "job", told, argv=list(argv), env=dict(env), cwd=cwd, deadline_s=deadline_s)
+    fields = {"argv": list(argv), "env": dict(env), "cwd": cwd, "deadline_s": deadline_s}
+    if given is not None:
+        fields["input"] = base64.b64encode(given).decode("ascii")
+    answer = answer_of(agent, "job", told, **fields)
     out = answer["out"]
     return JobResult(
         returncode=answer["returncode"],

@@ -30,7 +30,7 @@ from oeactl.core.run import (
 )
 from oeactl.errors import UsageError
 from oeactl.flows.lifecycle import server_of
-from oeactl.flows.site import Site
+from oeactl.flows.site import Site, model_facts
 from oeactl.flows.sweep import Course, targets
 from oeactl.ports import Driver, Engine, Store
 
@@ -104,9 +104,17 @@ def course_of(
         model=trial.model.path or trial.model.served_name or "",
         tokenizer=_text(trial.server.args.get("tokenizer_path")) or trial.model.path or "",
         gpus=trial.server.gpus,
+        served_model=trial.model.served_name or trial.model.path or "",
+        vocabulary=_vocabulary(survey),
         point_timeout_s=point_timeout_s,
         experts=experts,
     )
+
+
+def _vocabulary(survey: Survey) -> int | None:
+    """How many token ids the served model has."""
+    size = model_facts(survey.model).get("vocab_size")
+    return size if isinstance(size, int) and size > 0 else None
 
 
 def _host_record(site: Site, survey: Survey) -> HostRecord:

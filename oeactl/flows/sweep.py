@@ -18,12 +18,13 @@ import msgspec
 
 from oeactl.core.activation import activations
 from oeactl.core.experiment import Failure, first_error
+from oeactl.core.figures import steady_rate
 from oeactl.core.gates import Evidence, Target, failures, judge, leader, warnings
 from oeactl.core.host import ProofFile, Reply, ServerState, Survey
 from oeactl.core.load import Point, Sweep
 from oeactl.core.results import moment, record
 from oeactl.core.routing import ExpertsSeen, unseen
-from oeactl.core.run import Outcome, PointRecord, ProofRecord, RawFile, Trial, WarmUp
+from oeactl.core.run import Outcome, PointRecord, ProofRecord, RawFile, SteadyRate, Trial, WarmUp
 from oeactl.errors import OeactlError
 from oeactl.flows.experts import see_experts
 from oeactl.flows.lifecycle import TAIL_LINES, log_tail
@@ -45,7 +46,8 @@ class Course:
     """What one sweep needs. url, model, tokenizer: as seen on the host; survey: the host before the sweep.
 
     gpus: how many the server uses, None unknown. point_timeout_s: the longest that one burst may take.
-    experts: also see, after each level, which experts a small batch of its own uses.
+    experts: also see, after each level, which experts a small batch of its own uses. served_model,
+    vocabulary: as ports.PointRequest has them.
     """
 
     site: Site
@@ -62,6 +64,8 @@ class Course:
     gpus: int | None
     point_timeout_s: float
     experts: bool = False
+    served_model: str = ""
+    vocabulary: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +136,7 @@ def _level(course: Course, trial: Trial, index: int, point: Point) -> _Seen:
         started_at=moment(started),
         ended_at=moment(ended),
         argv=measured.argv,
-        workload_sha256=_workload(course, trial, point),
+        workload_sha256=measured.workload_sha256 or _workload(course, trial, point),
         valid=not reasons,
         reasons=reasons,
         gates=gates,
@@ -140,6 +144,8 @@ def _level(course: Course, trial: Trial, index: int, point: Point) -> _Seen:
         output_tokens_per_s_per_gpu=_per_gpu(course, measured),
         warm_up=warm_up,
         raw=_raw(course, trial, measured),
+        client=measured.client,
+        steady=_steady(measured, point),
         tail=measured.tail[-_TAIL_LINES:],
         experts=experts,
     )
@@ -185,6 +191,9 @@ def _request(course: Course, point: Point, warm_up: WarmUp | None) -> PointReque
         model=course.model,
         tokenizer=course.tokenizer,
         deadline_s=deadline_s,
+        dataset=course.sweep.dataset,
+        served_model=course.served_model,
+        vocabulary=course.vocabulary,
     )
 
 
@@ -217,6 +226,10 @@ def _look_again(
         targets=targets(course.survey, survey),
         activations=activations(course.survey.journal.layers, after, proofs),
         gpus=len(survey.host.gpus),
+        client=measured.client,
+        dataset=course.sweep.dataset,
+        eos_ignored=measured.eos_ignored,
+        input_exact=measured.input_exact,
     )
     return evidence, proofs
 
@@ -279,6 +292,12 @@ def _per_gpu(course: Course, measured: PointMeasured) -> float | None:
     if not course.gpus or measured.measurement is None:
         return None
     return measured.measurement.output_tokens_per_s / course.gpus
+
+
+def _steady(measured: PointMeasured, point: Point) -> SteadyRate | None:
+    """The rate while all streams were busy, where the driver's rows tell when each request was sent."""
+    found = steady_rate(measured.requests, point.concurrency) if measured.requests else None
+    return SteadyRate(duration_s=found[0], output_tokens_per_s=found[1]) if found else None
 
 
 def _raw(course: Course, trial: Trial, measured: PointMeasured) -> RawFile | None:

@@ -14,6 +14,7 @@ from tests.support.levels import (
     LEADER,
     UP,
     WORKER,
+    a_client,
     a_measurement,
     a_point,
     some_evidence,
@@ -89,6 +90,19 @@ FAULTS: list[tuple[str, dict[str, Any], str]] = [
         {"activations": (Activation(recipe="oea", digest="d", outcome="fail", reason="bypassed"),)},
         "oea: bypassed",
     ),
+    ("output_lengths", rows(asked_lens=(32,) * (COUNT - 1) + (16,)), f"1 of {COUNT} requests returned 32"),
+    (
+        "answers",
+        {"dataset": "natural", **rows(generated_texts=("over and " * 40,) * COUNT)},
+        f"{COUNT} of {COUNT} sampled answers repeat one block",
+    ),
+    (
+        "answers",
+        {"dataset": "natural", **rows(generated_texts=("",) * COUNT, sampled=(0, 20))},
+        "none of 2 sampled answers has any text",
+    ),
+    ("client", {"client": a_client(busiest_core=0.95)}, "it was the bottleneck: 95% of a core"),
+    ("client", {"client": a_client(lag_p99_ms=0.9)}, "0.90 ms late (p99), tokens 8.00 ms apart"),
 ]
 
 
@@ -112,6 +126,12 @@ UNSEEN: list[tuple[str, dict[str, Any]]] = [
     ("same_server", {"before": ServerState(recorded=None, listener=None), "after": DOWN}),
     ("alive_after", {"token_after": None}),
     ("source", {"targets": ()}),
+    ("answers", {"dataset": "random-ids"}),
+    ("answers", {"dataset": "natural", "requests": None}),
+    ("answers", {"dataset": "natural", **rows(generated_texts=("brief",) * COUNT)}),
+    ("client", {"client": None}),
+    ("output_lengths", {"eos_ignored": False, **rows(output_lens=(32,) * (COUNT - 1) + (7,))}),
+    ("input_lengths", {"input_exact": False, **rows(input_lens=(60,) * COUNT)}),
     (
         "activation",
         {"activations": (Activation(recipe="oea", digest="d", outcome="not_measured", reason="compiled"),)},
@@ -125,6 +145,16 @@ def test_what_could_not_be_seen_is_not_measured_and_voids_nothing(name: str, bli
     assert found.outcome == "not_measured"
     assert found.reason
     assert not any(line.startswith(f"{name}:") for line in failures(judge(some_evidence(POINT, **blind))))
+
+
+def test_a_shared_prefix_is_meant_to_come_from_the_cache() -> None:
+    found = gate("cached_prompt", dataset="shared-prefix", **measured(cached_input_tokens=1200))
+    assert (found.outcome, "which this workload is about" in found.reason) == ("pass", True)
+
+
+def test_a_client_that_kept_up_passes_also_where_there_are_no_gaps_to_compare_with() -> None:
+    assert gate("client", client=a_client()).outcome == "pass"
+    assert gate("client", client=a_client(), **measured(itl_ms=None)).outcome == "pass"
 
 
 def test_too_few_requests_a_stream_leave_the_concurrency_unjudged_but_say_so() -> None:

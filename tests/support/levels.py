@@ -8,7 +8,7 @@ import msgspec
 
 from oeactl.core.gates import Evidence
 from oeactl.core.host import Process, ServerState
-from oeactl.core.load import Distribution, Measurement, PerRequest, Point, make_point
+from oeactl.core.load import ClientLoad, Distribution, Measurement, PerRequest, Point, make_point
 
 LEADER = Process(pid=700, start_ticks=9000, boot_id="boot")
 WORKER = Process(pid=701, start_ticks=9050, boot_id="boot", title="sglang::scheduler", role="scheduler")
@@ -63,6 +63,12 @@ def some_rows(point: Point, **changes: Any) -> PerRequest:
         cached_tokens=(0,) * count,
     )
     return msgspec.structs.replace(rows, **changes)
+
+
+def a_client(**changes: Any) -> ClientLoad:
+    """A client that kept up: tokens are 8 ms apart in ``a_measurement``."""
+    client = ClientLoad(processes=1, cpu_s=1.0, busiest_core=0.2, lag_p99_ms=0.4, lag_max_ms=2.0)
+    return msgspec.structs.replace(client, **changes)
 
 
 def some_evidence(point: Point | None = None, **changes: Any) -> Evidence:

@@ -79,6 +79,7 @@ class RunJob(Protocol):
         argv: Sequence[str],
         env: Mapping[str, str],
         cwd: str | None = None,
+        given: bytes | None = None,
         deadline_s: float,
         on_line: Callable[[str], None] = ...,
     ) -> JobResult: ...

@@ -1,0 +1,117 @@
+"""From rows to figures: what a level came to, out of what each of its requests did.
+
+Owns: the formulas. tok/s: tokens of requests that went well over the time from first send to last token.
+TPOT: (E2E - TTFT) / (n - 1), a request. Concurrency: the sum of all E2E over the same time. Refuses: to
+judge.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from oeactl.core.host import Value
+from oeactl.core.load import Distribution, Measurement, PerRequest
+
+
+class Counted(Value, frozen=True, kw_only=True):
+    """What a client knows beside the rows. duration_s: first send to last token; accept_length: of drafts."""
+
+    duration_s: float
+    accept_length: float | None = None
+    retokenized: int | None = None
+
+
+def distribution(values: Sequence[float], *, scale: float = 1e3) -> Distribution:
+    """Summarise ``values`` times ``scale`` (seconds to milliseconds); percentiles by linear interpolation.
+
+    Raises ValueError where there are none.
+    """
+    if not values:
+        raise ValueError("no values")
+    ordered = sorted(values)
+    mean = math.fsum(ordered) / len(ordered)
+    variance = math.fsum((value - mean) ** 2 for value in ordered) / len(ordered)
+    p50, p90, p95, p99 = (quantile(ordered, share) * scale for share in (0.5, 0.9, 0.95, 0.99))
+    return Distribution(
+        mean=mean * scale, median=p50, std=math.sqrt(variance) * scale, p90=p90, p95=p95, p99=p99
+    )
+
+
+def quantile(ordered: Sequence[float], share: float) -> float:
+    """The value at ``share`` (0 to 1) of sorted values, between neighbours linearly."""
+    at = share * (len(ordered) - 1)
+    below = math.floor(at)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (ordered[above] - ordered[below]) * (at - below)
+
+
+def measure(rows: PerRequest, counted: Counted) -> Measurement | None:
+    """Sum up one level. None where no request went well: there is nothing to measure then.
+
+    Raises ValueError where rows lack ``e2es_s``.
+    """
+    if rows.e2es_s is None:
+        raise ValueError("these rows have no end to end times")
+    well = [index for index, error in enumerate(rows.errors) if not error]
+    if not well:
+        return None
+    duration_s = counted.duration_s
+    tokens = sum(rows.output_lens[index] for index in well)
+    prompt_tokens = sum(rows.input_lens[index] for index in well)
+    tpots = [
+        (rows.e2es_s[index] - rows.ttfts_s[index]) / (rows.output_lens[index] - 1)
+        for index in well
+        if rows.output_lens[index] > 1
+    ]
+    itls = [gap for index in well for gap in rows.itls_s[index]]
+    return Measurement(
+        requested=len(rows.errors),
+        completed=len(well),
+        failed=len(rows.errors) - len(well),
+        input_tokens=prompt_tokens,
+        output_tokens=tokens,
+        output_tokens_retokenized=counted.retokenized,
+        cached_input_tokens=None if rows.cached_tokens is None else sum(rows.cached_tokens),
+        duration_s=duration_s,
+        requests_per_s=len(well) / duration_s,
+        input_tokens_per_s=prompt_tokens / duration_s,
+        output_tokens_per_s=tokens / duration_s,
+        achieved_concurrency=math.fsum(rows.e2es_s) / duration_s,
+        accept_length=counted.accept_length,
+        e2e_ms=distribution([rows.e2es_s[index] for index in well]),
+        ttft_ms=distribution([rows.ttfts_s[index] for index in well]),
+        tpot_ms=distribution(tpots) if tpots else None,
+        itl_ms=distribution(itls) if itls else None,
+    )
+
+
+def steady_rate(rows: PerRequest, concurrency: int) -> tuple[float, float] | None:
+    """(seconds, tok/s) of the time in which ``concurrency`` requests were in flight; None without one.
+
+    It begins when the last of the first ``concurrency`` shows a token and ends when the last one is sent.
+    Within a request tokens lie where its gaps put them.
+    """
+    if rows.sent_s is None or rows.e2es_s is None or len(rows.sent_s) < 2 * concurrency:
+        return None
+    first = sorted(range(len(rows.sent_s)), key=lambda index: rows.sent_s[index])[:concurrency]  # type: ignore[index]
+    begin = max(rows.sent_s[index] + rows.ttfts_s[index] for index in first)
+    end = max(rows.sent_s)
+    if end <= begin:
+        return None
+    tokens = math.fsum(_within(rows, index, begin, end) for index in range(len(rows.errors)))
+    return end - begin, tokens / (end - begin)
+
+
+def _within(rows: PerRequest, index: int, begin: float, end: float) -> float:
+    """How many of one request's tokens came after ``begin`` and not after ``end``."""
+    assert rows.sent_s is not None
+    if rows.errors[index] or not rows.output_lens[index]:
+        return 0.0
+    at = rows.sent_s[index] + rows.ttfts_s[index]
+    seen, inside = 1, int(begin < at <= end)
+    for gap in rows.itls_s[index]:
+        at += gap
+        seen += 1
+        inside += begin < at <= end
+    return rows.output_lens[index] * inside / seen

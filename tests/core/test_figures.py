@@ -1,0 +1,72 @@
+"""From rows to figures: the formulas, by hand."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oeactl.core.figures import Counted, distribution, measure, quantile, steady_rate
+from oeactl.core.load import PerRequest
+
+
+def rows(*, errors: tuple[str, ...] = ("", ""), gaps: tuple[float, ...] = (0.1, 0.1)) -> PerRequest:
+    count = len(errors)
+    return PerRequest(
+        input_lens=(8,) * count,
+        output_lens=(3,) * count,
+        ttfts_s=(0.2,) * count,
+        itls_s=(gaps,) * count,
+        errors=errors,
+        generated_texts=("",) * count,
+        sent_s=tuple(0.5 * index for index in range(count)),
+        e2es_s=(0.4,) * count,
+    )
+
+
+def test_the_figures_of_two_requests() -> None:
+    found = measure(rows(), Counted(duration_s=0.9))
+    assert found is not None
+    assert (found.completed, found.output_tokens, found.input_tokens) == (2, 6, 16)
+    assert found.output_tokens_per_s == pytest.approx(6 / 0.9)
+    assert found.achieved_concurrency == pytest.approx(0.8 / 0.9)
+    assert found.tpot_ms is not None and found.tpot_ms.mean == pytest.approx(100.0)
+    assert found.itl_ms is not None and found.itl_ms.p99 == pytest.approx(100.0)
+    assert found.ttft_ms.median == pytest.approx(200.0)
+
+
+def test_a_failed_request_gives_no_tokens_and_none_at_all_no_measurement() -> None:
+    found = measure(rows(errors=("", "broke")), Counted(duration_s=1.0))
+    assert found is not None
+    assert (found.requested, found.completed, found.failed, found.output_tokens) == (2, 1, 1, 3)
+    assert measure(rows(errors=("broke", "broke")), Counted(duration_s=1.0)) is None
+
+
+@given(st.lists(st.floats(0.0, 1e3), min_size=1))
+def test_percentiles_are_in_order_and_within_the_values(values: list[float]) -> None:
+    found = distribution(values, scale=1.0)
+    assert found.p90 is not None and found.p95 is not None
+    told = [min(values), found.median, found.p90, found.p95, found.p99, max(values)]
+    assert told == sorted(told)
+    assert quantile(sorted(values), 1.0) == max(values)
+
+
+def test_the_steady_rate_leaves_ramps_out() -> None:
+    """Two streams of three requests back to back, 10 tokens each, 0.1 s apart."""
+    count = 6
+    whole = PerRequest(
+        input_lens=(1,) * count,
+        output_lens=(10,) * count,
+        ttfts_s=(0.1,) * count,
+        itls_s=((0.1,) * 9,) * count,
+        errors=("",) * count,
+        generated_texts=("",) * count,
+        sent_s=(0.0, 0.0, 1.0, 1.0, 2.0, 2.0),
+        e2es_s=(1.0,) * count,
+    )
+    found = steady_rate(whole, 2)
+    assert found is not None
+    seconds, rate = found
+    assert seconds == pytest.approx(1.9)
+    assert rate == pytest.approx(20.0, rel=0.06)
+    assert steady_rate(whole, 4) is None

@@ -1,0 +1,223 @@
+"""A server of token streams that does exactly what its script says, at a fixed pace: the ideal is known.
+
+    python -m tests.support.stream_server --port 31000 --ttft-ms 50 --itl-ms 20      (for the benchmark)
+
+Owns: ``/generate``, ``/v1/completions`` and ``/v1/chat/completions`` as streams over plain asyncio; each
+oddity is an Act. Tests begin it in a thread with ``serving``. Refuses: to generate anything.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+APIS = {"/generate": "generate", "/v1/completions": "completions", "/v1/chat/completions": "chat"}
+WORDS = ("one ", "two ", "three ", "four ", "five ", "six ", "seven ", "eight ")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """One request as it came."""
+
+    number: int
+    api: str
+    body: dict[str, Any]
+    headers: dict[str, str]
+
+    @property
+    def tokens(self) -> int:
+        sampling = self.body.get("sampling_params") or {}
+        return int(sampling.get("max_new_tokens") or self.body.get("max_tokens") or 1)
+
+    @property
+    def prompt(self) -> Any:
+        for name in ("input_ids", "text", "prompt"):
+            if name in self.body:
+                return self.body[name]
+        return self.body["messages"][-1]["content"]
+
+
+Act = Callable[["Voice", Asked], Any]
+
+
+class Voice:
+    """What an act speaks with: pieces of the answer, written as they are, or events in their frame."""
+
+    def __init__(self, writer: asyncio.StreamWriter) -> None:
+        self._writer = writer
+        self._chunked = False
+
+    async def raw(self, data: bytes) -> None:
+        self._writer.write(data)
+        await self._writer.drain()
+
+    async def head(self, status: int = 200, kind: str = "text/event-stream", **fields: str) -> None:
+        """Begin an answer; chunked unless it says content_length or connection."""
+        named = {name.replace("_", "-"): value for name, value in fields.items()}
+        self._chunked = "content-length" not in named and named.get("connection") != "close"
+        if self._chunked:
+            named["transfer-encoding"] = "chunked"
+        lines = [f"HTTP/1.1 {status} X", f"content-type: {kind}"]
+        lines += [f"{name}: {value}" for name, value in named.items()]
+        await self.raw("\r\n".join((*lines, "", "")).encode())
+
+    async def body(self, data: bytes) -> None:
+        await self.raw(b"%x\r\n%s\r\n" % (len(data), data) if self._chunked else data)
+
+    async def event(self, value: Any) -> None:
+        await self.body(
+            b"data: " + (value if isinstance(value, bytes) else json.dumps(value).encode()) + b"\n\n"
+        )
+
+    async def end(self) -> None:
+        if self._chunked:
+            await self.raw(b"0\r\n\r\n")
+
+    async def done(self) -> None:
+        await self.event(b"[DONE]")
+        await self.end()
+
+    def close(self) -> None:
+        self._writer.close()
+
+    def drop(self) -> None:
+        """Reset the connection."""
+        self._writer.transport.abort()
+
+
+def token(asked: Asked, count: int, text: str, *, last: bool = False) -> dict[str, Any]:
+    """The event of the ``count``-th token (from 1) in the form of the api asked."""
+    if asked.api == "generate":
+        finish = {"type": "length"} if last else None
+        meta = {"completion_tokens": count, "prompt_tokens": prompt_tokens(asked), "cached_tokens": 0}
+        return {"text": text, "meta_info": {**meta, "finish_reason": finish}}
+    reason = "length" if last else None
+    if asked.api == "completions":
+        return {"choices": [{"index": 0, "text": text, "finish_reason": reason}], "usage": None}
+    return {"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": reason}]}
+
+
+def usage(asked: Asked, tokens: int) -> dict[str, Any]:
+    """The last event of OpenAI's streams: counts alone."""
+    counts = {"prompt_tokens": prompt_tokens(asked), "completion_tokens": tokens}
+    return {"choices": [], "usage": {**counts, "prompt_tokens_details": {"cached_tokens": 0}}}
+
+
+def prompt_tokens(asked: Asked) -> int:
+    """Ids count one each, text one per word."""
+    prompt = asked.prompt
+    return len(prompt.split()) if isinstance(prompt, str) else len(prompt)
+
+
+def words(asked: Asked, index: int) -> str:
+    """Other text for each request, which does not repeat itself."""
+    return f"{WORDS[(index * 5 + asked.number) % 8]}{(index * 7919 + asked.number * 104729) % 9973} "
+
+
+def paced(*, ttft_s: float = 0.0, itl_s: float = 0.0, text: Callable[[Asked, int], str] = words) -> Act:
+    """Answer in full: the first token after ``ttft_s``, the others ``itl_s`` apart by a fixed clock."""
+
+    async def act(voice: Voice, asked: Asked) -> None:
+        begun = time.perf_counter() + ttft_s
+        await voice.head()
+        said = ""
+        for index in range(asked.tokens):
+            wait = begun + index * itl_s - time.perf_counter()
+            if wait > 0:
+                await asyncio.sleep(wait)
+            piece = text(asked, index)
+            said += piece
+            shown = said if asked.api == "generate" else piece
+            await voice.event(token(asked, index + 1, shown, last=index + 1 == asked.tokens))
+        if asked.api != "generate":
+            await voice.event(usage(asked, asked.tokens))
+        await voice.done()
+
+    return act
+
+
+@dataclass
+class Server:
+    """What tests see of it. act: what happens at each request; may be changed between bursts."""
+
+    act: Act
+    port: int = 0
+    asked: list[Asked] = field(default_factory=list)
+    connections: int = 0
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            while True:
+                line, *heads = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+                headers = {}
+                for head in heads:
+                    name, _, value = head.partition(":")
+                    headers[name.lower()] = value.strip()
+                body = await reader.readexactly(int(headers.get("content-length", 0)))
+                await self._answer(Voice(writer), line.split()[1], headers, body)
+                if writer.is_closing():
+                    break
+        writer.close()
+
+    async def _answer(self, voice: Voice, path: str, headers: dict[str, str], body: bytes) -> None:
+        if path not in APIS:
+            await voice.head(404, "application/json", content_length="2")
+            await voice.raw(b"{}")
+            return
+        asked = Asked(number=len(self.asked), api=APIS[path], body=json.loads(body), headers=headers)
+        self.asked.append(asked)
+        await self.act(voice, asked)
+
+
+@contextmanager
+def serving(act: Act) -> Iterator[Server]:
+    """A server in a thread of its own, for the length of the block."""
+    server = Server(act)
+    loop = asyncio.new_event_loop()
+    listener = loop.run_until_complete(
+        asyncio.start_server(server.serve, "127.0.0.1", 0, limit=1 << 26, backlog=2048)
+    )
+    server.port = listener.sockets[0].getsockname()[1]
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    try:
+        yield server
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        listener.close()
+        for task in asyncio.all_tasks(loop):
+            task.cancel()
+        with suppress(asyncio.CancelledError):
+            loop.run_until_complete(asyncio.sleep(0.01))
+        loop.close()
+
+
+async def _main(port: int, act: Act) -> None:
+    server = Server(act, port)
+    async with await asyncio.start_server(
+        server.serve, "127.0.0.1", port, limit=1 << 26, backlog=4096
+    ) as one:
+        print("ready", flush=True)
+        await one.serve_forever()
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--ttft-ms", type=float, default=50.0)
+    parser.add_argument("--itl-ms", type=float, default=20.0)
+    given = parser.parse_args()
+    asyncio.run(_main(given.port, paced(ttft_s=given.ttft_ms / 1e3, itl_s=given.itl_ms / 1e3)))
