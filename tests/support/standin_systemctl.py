@@ -1,7 +1,7 @@
 """A stand-in for systemctl with the one contract that oeactl relies on: argv, output, exit codes, restarts.
 
 STANDIN_UNITS: a folder with ``NAME.service`` files (ExecStart, Environment, WorkingDirectory, Restart)
-and, under ``run``, their drop-ins. Any other argv than those below is an error, as a real systemctl's would be.
+and, under ``run``, their drop-ins. Any other argv than those below is an error, as with a real one.
 """
 
 from __future__ import annotations
