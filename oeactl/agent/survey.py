@@ -57,7 +57,9 @@ def _state(module: str, path: str, recorded: str | None, with_data: bool) -> dic
     state: dict[str, Any] = {"module": module, "path": path, "record_sha256": recorded}
     if not os.path.lexists(path):
         blocked = disk.no_room(path) if "/" in module else None
-        there = {"path": os.path.realpath(path), "writable": blocked is None, "problem": blocked}
+        real = os.path.realpath(path)
+        folder = os.path.isdir(os.path.dirname(real))
+        there = {"path": real, "folder": folder, "writable": blocked is None, "problem": blocked}
         return {**state, **there, "missing": True}
     try:
         facts = os.stat(path)

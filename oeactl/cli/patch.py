@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from oeactl.cli.common import (
+    AllowCodeOption,
     Call,
     HostOption,
     NoRestartOption,
@@ -14,6 +15,7 @@ from oeactl.cli.common import (
     SetOption,
     YesOption,
     command,
+    transformer,
     values_of,
 )
 
@@ -38,6 +40,7 @@ def patch(
     sets: SetOption = [],  # noqa: B006 - typer's way to say none
     dry_run: DryRunOption = False,
     no_restart: NoRestartOption = False,
+    allow_code: AllowCodeOption = False,
     yes: YesOption = False,
 ) -> None:
     """Apply a recipe to the engine on a host, restart the server, prove that the change runs.
@@ -89,6 +92,7 @@ def patch(
                 dry_run=dry_run,
                 restart=not no_restart,
                 show=show,
+                transformer=transformer(allow_code),
             )
         except Degraded:
             put_on_record()  # it may still be on the disk

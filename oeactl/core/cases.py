@@ -115,7 +115,7 @@ def _read(name: str, files: Mapping[str, bytes], recipe: RecipeDocument, folder:
 def _target(name: str, document: CaseDocument, node: Node, recipe: RecipeDocument, folder: str) -> str:
     """The module or the path that a case is of."""
     modules = [file.module for file in recipe.files]
-    paths = [file.path for file in recipe.whole_files]
+    paths = [path for file in recipe.whole_files for path in (file.path, *file.or_path)]
     only = modules[0] if len(modules) == 1 and not paths else None
     target = document.path or document.module or only
     if target is None or target not in (paths if document.path else modules):
@@ -163,12 +163,12 @@ def _whole(recipe: Recipe, case: Case) -> bytes:
     from oeactl.core.standing import Standing, hash_of
     from oeactl.core.whole import put
 
-    whole = next(file for file in recipe.whole_files if file.path == case.target)
+    whole = next(file for file in recipe.whole_files if case.target in file.paths)
     original = case.before
     standing = Standing(
         state="missing" if original is None else "pristine",
-        module=whole.path,
-        path=whole.path,
+        module=case.target,
+        path=case.target,
         original=original or b"",
         original_sha256=hash_of(original),
     )

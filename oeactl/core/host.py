@@ -113,6 +113,7 @@ class FileState(Value, frozen=True, kw_only=True):
     """A target as it stands now. path: the real file (symlinks followed). missing: no such file here.
 
     module: a dotted name, or for a file that is taken as a whole its path from the folder with the package.
+    folder: whether the folder is there that it would lie in.
     """
 
     module: str
@@ -129,6 +130,7 @@ class FileState(Value, frozen=True, kw_only=True):
     problem: str | None = None
     record_sha256: str | None = None
     data: bytes | None = None
+    folder: bool = True
 
 
 class EngineFacts(Value, frozen=True, kw_only=True):

@@ -152,9 +152,10 @@ def _modules(recipe: Recipe, root: Node) -> Iterator[Finding]:
 def _coverage(recipe: Recipe, root: Node) -> Iterator[Finding]:
     """Files, variants and refusals that no case shows."""
     shown = {case.target for case in recipe.cases}
-    for name in recipe.modules:
-        if name not in shown:
-            yield _warn(root, f"no case of {name}")
+    names = [(file.module,) for file in recipe.files] + [whole.paths for whole in recipe.whole_files]
+    for group in names:
+        if not shown & set(group):
+            yield _warn(root, f"no case of {group[0]}")
     if recipe.document.launch != type(recipe.document.launch)() and "" not in shown:
         yield _warn(
             under(root, "launch"), "no case of the launch", "cases/NAME/case.yaml: launch: {args: [...]}"

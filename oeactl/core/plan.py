@@ -200,10 +200,12 @@ def _standings_of(
     found: list[tuple[RecipeFile | WholeFile, Standing]] = []
     wanted: tuple[RecipeFile | WholeFile, ...] = (*bound.recipe.files, *bound.recipe.whole_files)
     for file in wanted:
-        name = _name(file)
-        standing = by_module.get(name)
-        if standing is None:
-            raise ValueError(f"the survey lacks {name}")
+        names = (file.module,) if isinstance(file, RecipeFile) else file.paths
+        absent = [name for name in names if name not in by_module]
+        if absent:
+            raise ValueError(f"the survey lacks {', '.join(absent)}")
+        standing = by_module[names[0]] if isinstance(file, RecipeFile) else file.place(by_module)
+        name = standing.module
         state = standing.file
         reason = in_the_way(standing)
         free = standing.state == "missing" and is_path(name) and standing.original_sha256 == ABSENT
@@ -219,11 +221,6 @@ def _standings_of(
     if reasons:
         raise CannotPlace(*reasons)
     return tuple(found)
-
-
-def _name(file: RecipeFile | WholeFile) -> str:
-    """What surveys call the file."""
-    return file.module if isinstance(file, RecipeFile) else file.path
 
 
 def _targets(
@@ -246,7 +243,7 @@ def _targets(
         except CannotPlace as refusal:
             reasons += refusal.reasons
             continue
-        made.append(_Target(name=_name(file), standing=standing, changed=changed, listed=listed))
+        made.append(_Target(name=standing.module, standing=standing, changed=changed, listed=listed))
     upstreamed = all(reason.kind == "upstreamed" for reason in reasons)
     if reasons and not (made and upstreamed and bound.recipe.document.independent):
         raise CannotPlace(*reasons)

@@ -100,7 +100,8 @@ class Recipe(Value, frozen=True, kw_only=True):
     @property
     def modules(self) -> tuple[str, ...]:
         """The modules, and paths of whole files, that it changes: what a survey must look at."""
-        return (*(file.module for file in self.files), *(file.path for file in self.whole_files))
+        whole = (path for file in self.whole_files for path in file.paths)
+        return (*(file.module for file in self.files), *whole)
 
 
 def load_recipe(files: Mapping[str, bytes], where: str = "") -> Recipe:

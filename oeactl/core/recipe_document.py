@@ -101,13 +101,16 @@ class FileDocument(Value, frozen=True, kw_only=True):
 class WholeFileDocument(Value, frozen=True, kw_only=True):
     """A file put there as a whole. path: from the folder that holds the package (``sglang/…/a.json``).
 
-    source: a file of the recipe's folder, taken byte for byte. replaces: sha256 of each original that it may
-    take the place of; without any there must be no such file.
+    or_path: where it goes in other releases; the first is taken whose folder is there. new_folder: it may be
+    made; else a release without the folder is refused. source: a file of the recipe's folder, taken byte for
+    byte. replaces: sha256 of each original that it may take the place of; without any there must be none.
     """
 
     path: str
     source: str
     replaces: tuple[str, ...] = ()
+    or_path: tuple[str, ...] = ()
+    new_folder: bool = False
 
 
 class LaunchDocument(Value, frozen=True, kw_only=True):

@@ -31,6 +31,16 @@ class WholeFile(Value, frozen=True, kw_only=True):
     def path(self) -> str:
         return self.document.path
 
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Every place it may go, the preferred one first."""
+        return (self.document.path, *self.document.or_path)
+
+    def place(self, standings: Mapping[str, Standing]) -> Standing:
+        """Where it goes: the first place whose folder is there, else the first. standings: by path."""
+        every = [standings[path] for path in self.paths]
+        return next((one for one in every if one.file is None or one.file.folder), every[0])
+
 
 def read_whole_files(
     root: Node, recipe: RecipeDocument, files: Mapping[str, bytes], prefix: str
@@ -39,11 +49,13 @@ def read_whole_files(
     found: list[WholeFile] = []
     for at, document in enumerate(recipe.whole_files):
         node = under(root, "whole_files").value[at]
-        fault = path_fault(document.path, recipe.engine.package)
-        if fault:
-            raise UsageError(f"'{document.path}' {fault}", where=under(node, "path").where)
-        if document.path in {other.path for other in found}:
-            raise UsageError(f"'{document.path}' is listed twice", where=node.where)
+        taken = {path for other in found for path in other.paths}
+        for path in (document.path, *document.or_path):
+            fault = path_fault(path, recipe.engine.package)
+            fault = fault or ("is listed twice" if path in taken else None)
+            if fault:
+                raise UsageError(f"'{path}' {fault}", where=under(node, "path").where)
+            taken.add(path)
         if document.source not in files:
             meant = nearest(document.source, files)
             raise UsageError(
@@ -87,6 +99,8 @@ def put(whole: WholeFile, standing: Standing) -> tuple[Edit, ...]:
     if original == ABSENT:
         if whole.document.replaces:
             raise _refused(standing, "there is no such file here, and the recipe takes the place of one")
+        if standing.file is not None and not (standing.file.folder or whole.document.new_folder):
+            raise _refused(standing, "this engine has no such folder, and would not look for the file there")
     elif original == hashlib.sha256(whole.content).hexdigest():
         raise _refused(standing, "the engine has this very file already", kind="upstreamed")
     elif original not in whole.document.replaces:

@@ -71,6 +71,10 @@ class Release:
                 if record.get(name) not in (None, hashlib.sha256(data).hexdigest()):
                     raise UsageError("the wheel's file is not what its RECORD says", where=name)
                 _write(self.folder / name, data)
+        folders = {name.rpartition("/")[0] for name in there}
+        for name in sorted(set(names) - there):  # a file that is yet to come may have its folder there
+            if name.rpartition("/")[0] in folders:
+                (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
         return self.folder
 
     def names(self) -> frozenset[str]:

@@ -13,14 +13,15 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from oeactl.core.host import Probe, ServerState, Survey, Transaction
-from oeactl.core.launch import launch_of
+from oeactl.core.launch import launch_fault, launch_of
 from oeactl.core.outcomes import Patched
 from oeactl.core.parameters import Bound, bind
 from oeactl.core.plan import AlreadyApplied, Planned, make_plan
 from oeactl.core.proof import Verdict
 from oeactl.core.reasons import Refusal
 from oeactl.core.recipe import Recipe
-from oeactl.errors import ConnectionLost, Interrupted, OeactlError, RolledBack, Unreachable
+from oeactl.core.transform import Transformer
+from oeactl.errors import ConnectionLost, Interrupted, OeactlError, Refused, RolledBack, Unreachable
 from oeactl.flows.lease import LEASE_S, KeepingProgress, Lease
 from oeactl.flows.lifecycle import (
     ask_to_stop,
@@ -38,6 +39,9 @@ from oeactl.flows.rollback import Rollback
 from oeactl.flows.site import Site, claim, look_only, look_settled, model_facts
 from oeactl.ports import Failed
 
+_GATHERERS = {"sglang": ("sglang.srt.models.registry",)}
+"""Modules of an engine that import many others and go on without those that fail."""
+
 
 def patch(
     site: Site,
@@ -49,18 +53,21 @@ def patch(
     dry_run: bool,
     restart: bool,
     show: Callable[[Planned, Survey], None],
+    transformer: Transformer | None = None,
 ) -> Patched:
     """Apply ``recipe`` to the host. restart: replace the server and prove the change (else disk only).
 
+    transformer: runs the recipe's own scripts, where that is allowed.
     Raises UsageError for parameters, Refused, Locked, RolledBack, Degraded, Interrupted.
     """
-    bind(recipe, sets, {})  # what is wrong with the words alone is said before anyone is contacted
+    bind(recipe, sets, {}, transformer)  # what is wrong with the words is said before anyone is contacted
     site.progress.step(f"looking at {site.host.name}")
     survey = look_only(site, recipe.modules) if dry_run else look_settled(site, recipe.modules)
-    bound = bind(recipe, sets, model_facts(survey.model))
+    bound = bind(recipe, sets, model_facts(survey.model), transformer)
     plan = _plan(site, bound, survey, operation=operation, applied_at=applied_at)
     if isinstance(plan, AlreadyApplied):
         return _already(site, plan, bound)
+    _need_launch(site, plan)
     if not dry_run:
         claim(site, survey.journal)
     show(plan, survey)
@@ -91,6 +98,13 @@ def _plan(
     if isinstance(plan, Refusal):
         raise plan.error()
     return plan
+
+
+def _need_launch(site: Site, plan: Planned) -> None:
+    """Raise Refused where what the recipe adds to the launch would have no effect."""
+    fault = launch_fault(site.host, plan.layer)
+    if fault is not None:
+        raise Refused(f"{plan.recipe}: {fault}", where=f"hosts.yaml: {site.host.name}.server")
 
 
 def _already(site: Site, plan: AlreadyApplied, bound: Bound) -> Patched:
@@ -175,7 +189,8 @@ class _Change:
         host, restart = self.site.host, self.was is not None
         server = host.server
         probe = Probe(
-            modules=tuple(file.module for file in self.plan.files),
+            modules=self.plan.imports,
+            gatherers=_GATHERERS.get(host.engine.kind, ()),
             cwd=server.cwd if server else None,
             env=dict(server.env) if server else {},
         )

@@ -98,7 +98,7 @@ def _file_lines(file: RecipeFile) -> Iterator[str]:
 
 
 def _whole_lines(whole: WholeFile) -> Iterator[str]:
-    yield f"  {whole.path}"
+    yield f"  {', or '.join(whole.paths)}"
     known = ", ".join(sha256[:12] for sha256 in whole.document.replaces)
     place = f"in the place of sha256 {known}" if known else "where no file is"
     yield f"    {whole.document.source}, {len(whole.content)} bytes, as a whole, {place}"
@@ -167,7 +167,8 @@ def checked_lines(found: Checked, *, whole: bool) -> str:
     if isinstance(plan, AlreadyApplied):
         return "\n".join([*lines, f"{head} is applied there already", *_notes(found.notes)])
     known = "every file is a tested one" if plan.listed else "unlisted: no release is known by these files"
-    lines.append(f"{head} applies, plan {plan.digest[:12]}, {found.seconds * 1e3:.0f} ms; {known}")
+    known = f"; {known}" if found.variants else ""
+    lines.append(f"{head} applies, plan {plan.digest[:12]}, {found.seconds * 1e3:.0f} ms{known}")
     for file in plan.files:
         diff = unified_diff(file.path, file.before, file.after)
         variant = found.variants.get(file.module)

@@ -37,7 +37,7 @@ def recipe(
     case = CASE.replace(NAME.encode(), path.encode()).replace(
         sha256(CONTENT).encode(), sha256(content).encode()
     )
-    if more:
+    if "replaces" in more:
         case = f'path: "{path}"\nrefuses: no such file here\n'.encode()
     return load_recipe(
         {"recipe.yaml": text.encode(), "data/config.json": content, "cases/there/case.yaml": case}
@@ -131,6 +131,19 @@ def test_a_known_original_is_replaced_and_comes_back_and_an_unknown_one_is_refus
     assert isinstance(back, Reverting) and back.files[0].after == b"old"
     assert "not the file that the recipe takes the place of" in said(plan(one, host(b"older")))
     assert "there is no such file here" in said(plan(one, host()))
+
+
+def test_it_goes_where_the_release_has_a_folder_for_it_and_nowhere_else() -> None:
+    other = NAME.replace("/configs/", "/old_configs/")
+    one = recipe(more=f'or_path: ["{other}"]')
+    first = msgspec.structs.replace(host().files[0], folder=False)
+    second = host(name=other).files[0]
+    made = planned(one, msgspec.structs.replace(host(), files=(first, second)))
+    assert [file.module for file in made.files] == [other]
+    neither = msgspec.structs.replace(host(), files=(first, msgspec.structs.replace(second, folder=False)))
+    assert said(plan(one, neither)).startswith("guard: this engine has no such folder")
+    made = planned(recipe(more="new_folder: true"), msgspec.structs.replace(host(), files=(first,)))
+    assert [file.module for file in made.files] == [NAME]
 
 
 def test_two_recipes_never_share_a_whole_file() -> None:
