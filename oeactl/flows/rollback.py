@@ -132,8 +132,8 @@ class Rollback:
             what = f"the files are back as they were, but the server is not: {problem}"
             if self._baseline_fails:
                 what = (
-                    "the files are back as they were, and the server does not come up with them either, "
-                    f"so the change may not be to blame: {problem}"
+                    "the files are back as they were, and the server does not come up with them either: "
+                    f"baseline unstable, so the change may not be to blame: {problem}"
                 )
             commands = (f"oeactl logs --host {name}", f"oeactl restart --host {name}")
         return Degraded(
