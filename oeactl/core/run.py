@@ -303,22 +303,6 @@ class Skipped(Value, frozen=True, kw_only=True):
     why: str
 
 
-class Run(Value, frozen=True, kw_only=True):
-    """A run as read back. path: its folder. skipped: files in it that could not be taken."""
-
-    path: str
-    plan: Plan
-    trials: tuple[Trial, ...]
-    analysis: Analysis | None = None
-    skipped: tuple[Skipped, ...] = ()
-
-
-class Listing(Value, frozen=True, kw_only=True):
-    """A results folder: what could be read, oldest first, and what not."""
-
-    path: str
-    runs: tuple[Run, ...]
-    skipped: tuple[Skipped, ...] = ()
 class Metric(Value, frozen=True, kw_only=True):
     """One figure of an evaluation. stderr, samples: None where the tool does not say."""
 
@@ -346,4 +330,20 @@ class Attachment(Value, frozen=True, kw_only=True):
     said: str = ""
 
 
+class Run(Value, frozen=True, kw_only=True):
+    """A run as read back. path: its folder. skipped: files in it that could not be taken."""
+
+    path: str
+    plan: Plan
+    trials: tuple[Trial, ...]
+    analysis: Analysis | None = None
     attachments: tuple[Attachment, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
+
+
+class Listing(Value, frozen=True, kw_only=True):
+    """A results folder: what could be read, oldest first, and what not."""
+
+    path: str
+    runs: tuple[Run, ...]
+    skipped: tuple[Skipped, ...] = ()
