@@ -28,7 +28,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return next(folder.glob("oeactl-*.whl"))
 
 
-def test_the_wheel_holds_the_recipes_and_the_type_marker(wheel: Path) -> None:
+def test_the_wheel_holds_the_recipes_the_hardware_and_the_type_marker(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
         entry = next(name for name in names if name.endswith("entry_points.txt"))
@@ -46,6 +46,8 @@ def test_the_wheel_holds_the_recipes_and_the_type_marker(wheel: Path) -> None:
         if path.is_file() and "__pycache__" not in path.parts
     }
     assert recipes == {name.removeprefix("oeactl/_recipes/") for name in names if "/_recipes/" in name}
+    hardware = {path.name for path in (REPO / "oeactl/data/hardware").iterdir()}
+    assert hardware == {Path(name).name for name in names if name.startswith("oeactl/data/hardware/")}
     assert not [name for name in names if name.startswith(("tests/", "docs/", "demo/", "results/"))]
 
 
