@@ -43,6 +43,10 @@ class Completed(Value, frozen=True, kw_only=True):
 class Dialogue(Protocol):
     """A command on a machine that is talked to in turns. Raises ConnectionLost where the way breaks."""
 
+    def lives(self) -> bool:
+        """Whether it can still be talked to, as far as is known here without asking."""
+        ...
+
     def say(self, data: bytes) -> None: ...
 
     def hear(self, timeout_s: float) -> bytes:

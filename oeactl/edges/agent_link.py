@@ -183,7 +183,9 @@ class AgentLink:
 
     def _ask_kept(self, op: str, fields: Mapping[str, Any], timeout_s: float) -> Any:
         """Ask the program that is there, or a fresh one. It stays only if it answers."""
-        if self._kept is not None and time.monotonic() - self._last > REUSE_S:
+        if self._kept is not None and (
+            time.monotonic() - self._last > REUSE_S or not self._kept.lives()
+        ):  # nothing of this question was sent: with another program its outcome is as sure as ever
             self._end_kept()
         sentinel = secrets.token_hex(16)
         frames = Frames(sentinel)

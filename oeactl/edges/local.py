@@ -119,6 +119,9 @@ class _Talk:
         with suppress(OSError, ValueError):
             self._stderr = self._process.stderr.read()
 
+    def lives(self) -> bool:
+        return self._process.poll() is None
+
     def say(self, data: bytes) -> None:
         with suppress(OSError, ValueError):  # whatever became of it, the answer tells, or its absence
             self._stdin.write(data)
@@ -150,6 +153,9 @@ class _Unbegun:
 
     def __init__(self, why: str) -> None:
         self._why = why
+
+    def lives(self) -> bool:
+        return False
 
     def say(self, data: bytes) -> None:
         """Nobody listens."""

@@ -205,6 +205,15 @@ def test_a_program_that_was_killed_leaves_the_outcome_unknown_and_the_next_quest
     assert counting.begun == 2
 
 
+def test_a_program_that_ended_between_two_questions_loses_none(
+    kept: AgentLink, counting: Counting, tmp_path: Path
+) -> None:
+    journal(kept, tmp_path)
+    counting.last.end(at_once=True)
+    journal(kept, tmp_path)
+    assert counting.begun == 2
+
+
 def lease(root: Path) -> dict[str, object]:
     return {
         "root": str(root),

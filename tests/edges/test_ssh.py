@@ -431,6 +431,23 @@ def test_a_frozen_server_is_noticed_within_a_bound(server: sshd.Sshd) -> None:
     remote.close()
 
 
+def test_a_connection_that_broke_under_a_stream_does_not_break_the_next_question_to_a_kept_agent(
+    server: sshd.Sshd, tmp_path: Path
+) -> None:
+    link = AgentLink(reach(server), python=sys.executable, keep=True)
+    asked = {"root": str(tmp_path), "state_dir": str(tmp_path / "state")}
+    link.ask("journal", **asked)
+    with (
+        pytest.raises(ConnectionLost),
+        link.watch("server.follow", log=str(tmp_path / "log"), count=1) as events,
+    ):
+        next(events)
+        server.signal_children(signal.SIGKILL)
+        next(events)
+    assert link.ask("journal", **asked)
+    link.close()
+
+
 def test_a_stream_over_a_broken_connection_says_so(server: sshd.Sshd) -> None:
     remote = reach(server)
     with remote.stream(("sh", "-c", "echo one; sleep 30")) as lines:

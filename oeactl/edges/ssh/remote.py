@@ -229,6 +229,12 @@ class _Command:
             hint="run the command again: it looks before it does anything",
         )
 
+    def lives(self) -> bool:
+        """Neither it nor its connection has ended, as far as has been heard."""
+        channel = self._channel
+        ended = channel.closed or channel.eof_received or channel.status_event.is_set()
+        return not ended and bool(channel.get_transport().is_active())
+
     def returncode(self) -> int | None:
         status: int = self._channel.exit_status
         return status if status >= 0 else None
@@ -263,6 +269,9 @@ class _Talk:
         self._open_channel = open_channel
         self._deadline = 0.0
         self._output = command.output(lambda: self._deadline)
+
+    def lives(self) -> bool:
+        return self._command.lives()
 
     def say(self, data: bytes) -> None:
         with suppress(OSError, EOFError, paramiko.SSHException):  # the answer tells, or its absence
