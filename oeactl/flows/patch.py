@@ -211,11 +211,13 @@ class _Change:
         """Put everything back and say so. Raises Degraded when that fails too."""
         if isinstance(error, Unreachable) and not isinstance(error, ConnectionLost) and not self.touched:
             return error  # nothing was sent
-        untouched = self._back(error.what)
-        if untouched and not isinstance(error, ConnectionLost | RolledBack):
+        lost = isinstance(error, ConnectionLost)  # what it left unknown is known by the end of this
+        why = "the connection to the host broke" if lost else error.what
+        untouched = self._back(why)
+        if untouched and not lost and not isinstance(error, RolledBack):
             return error
         return RolledBack(
-            f"{error.what}; {self._as_before()}",
+            f"{why}; {self._as_before()}",
             where=self.site.host.name,
             hint=error.hint if isinstance(error, RolledBack) else self._next(error),
             details=error.details,

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from oeactl.cli.app import main
+from tests.support import sshd
 from tests.support.served import Served, served
 
 pytestmark = pytest.mark.timeout(60)
@@ -91,6 +92,33 @@ def test_a_patch_that_is_interrupted_is_taken_back_and_the_old_server_answers(pl
     assert place.tree.contents() == before
     status = place.oeactl("status")
     assert status["agrees"] and status["server"]["healthy"] and status["lease"] is None
+
+
+@pytest.mark.sshd
+def test_a_patch_whose_connection_breaks_is_taken_back_over_a_new_one(place: Served, tmp_path: Path) -> None:
+    with sshd.running(tmp_path / "ssh") as running:
+        reach = {"address": "127.0.0.1", "port": running.port, "ssh_config": running.ssh_config}
+        place.write(lab={**place.entry("--slow-start", "2"), **reach})
+        place.oeactl("start", "--host", "lab")
+        before = place.tree.contents()
+        argv = ["patch", "--recipe", "few", "--yes", "-v", "--host", "lab", "--project", str(place.folder)]
+        with subprocess.Popen(
+            [sys.executable, "-m", "oeactl", *argv],
+            stderr=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            text=True,
+        ) as command:
+            assert command.stderr is not None
+            lines: list[str] = []
+            for line in command.stderr:
+                if "loading weights" in line and "putting everything back\n" not in lines:
+                    running.signal_children(signal.SIGKILL)
+                lines.append(line)
+        assert command.returncode == 6, lines
+        assert "the connection to the host broke; the files are as they were" in lines[-1]
+        assert place.tree.contents() == before
+        status = place.oeactl("status", "--host", "lab")
+        assert status["agrees"] and status["server"]["healthy"] and status["lease"] is None
 
 
 def test_the_lease_of_a_patch_that_was_killed_does_not_lock_its_owner_out(place: Served) -> None:

@@ -364,7 +364,7 @@ def test_a_connection_lost_during_the_write_is_settled_by_the_journal(
 ) -> None:
     was = ann.world.running
     ann.world.meets("write", cut)
-    with pytest.raises(RolledBack, match=r"the connection ended .* the server was not touched"):
+    with pytest.raises(RolledBack, match=r"the connection to the host broke; .* the server was not touched"):
         ann.patch()
     untouched(ann, was)
 
