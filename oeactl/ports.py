@@ -222,7 +222,9 @@ class Engine(Protocol):
         self, *, prompts: Sequence[Sequence[int]], output_len: int, concurrency: int
     ) -> tuple[Reply, ...]: ...
 
-    def flush_cache(self) -> bool: ...
+    def flush_cache(self) -> bool | None:
+        """Empty the prefix cache: confirmed or not; None where there is no such request."""
+        ...
 
     def routed_experts(
         self, *, prompts: Sequence[Sequence[int]], output_len: int

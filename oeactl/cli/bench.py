@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from oeactl.cli.common import Call, HostOption, command
-from oeactl.cli.load import ApiOption, DatasetOption, DriverOption, FromOption, ProcessesOption
+from oeactl.cli.load import (
+    ApiOption,
+    DatasetOption,
+    DriverOption,
+    FromOption,
+    KeyOption,
+    ModelOption,
+    ProcessesOption,
+    UrlOption,
+)
+from oeactl.core.load import make_sweep, parse_concurrency
+from oeactl.errors import UsageError
+
+if TYPE_CHECKING:
+    from oeactl.cli.load import Load
+    from oeactl.core.inventory import Host
+    from oeactl.core.load import Sweep
+    from oeactl.flows.bench import Benched, Order
 
 ConcurrencyOption = Annotated[
     str | None,
@@ -39,10 +58,12 @@ ExpertsOption = Annotated[
     "oeactl bench --concurrency 64,128,256",
     "oeactl bench --host 10.1.230.174 -c 16 --input-len 1024 --output-len 256 --label night",
     "oeactl bench --driver light --dataset natural -c 8,16",
+    "oeactl bench --url http://127.0.0.1:30000 -c 1,8",
 )
 def bench(
     call: Call,
     host: HostOption = None,
+    url: UrlOption = None,
     concurrency: ConcurrencyOption = None,
     input_len: InputOption = None,
     output_len: OutputOption = None,
@@ -55,29 +76,26 @@ def bench(
     dataset: DatasetOption = None,
     processes: ProcessesOption = None,
     origin: FromOption = None,
+    model: ModelOption = None,
+    api_key_env: KeyOption = None,
 ) -> int:
     """Measure throughput level by level on the server as it runs, into results/.
 
     Never patches, never restarts. Each level: warm-up, cache flush, measured requests, gates. A level that
     fails a gate is kept with its reasons and void (exit 8). Ctrl-C keeps the finished levels.
     """
-    import secrets
-    from dataclasses import replace
-
-    from oeactl import __version__
-    from oeactl.cli.load import chosen_load, driver_of, settled_load, with_dataset
-    from oeactl.cli.wiring import wired
-    from oeactl.core.load import make_sweep, parse_concurrency
-    from oeactl.edges.config import read_recipe, recipe_ids
-    from oeactl.edges.store import ResultsFolder
-    from oeactl.flows.bench import Order
-    from oeactl.flows.bench import bench as run
-    from oeactl.render.errors import document
-    from oeactl.render.results import run_document, run_view
+    from oeactl.cli.load import chosen_load
+    from oeactl.core.inventory import BenchSpec
 
     load = chosen_load(driver=driver, api=api, dataset=dataset, processes=processes, origin=origin)
-    chosen = call.host(host)
-    defaults = chosen.bench
+    if url is None and (model or api_key_env):
+        raise UsageError("--model and --api-key-env belong to --url", hint="hosts.yaml says both of a host")
+    if url is not None and (host or experts or origin or driver == "sglang"):
+        raise UsageError(
+            "--url is measured from here, by the light client", hint="leave the other option out"
+        )
+    chosen = call.host(host) if url is None else None
+    defaults = chosen.bench if chosen else BenchSpec()
     sweep = make_sweep(
         parse_concurrency(concurrency) if concurrency is not None else defaults.concurrency,
         input_len=input_len or defaults.input_len,
@@ -85,21 +103,65 @@ def bench(
         seed=defaults.seed if seed is None else seed,
         requests=requests,
     )
-    recipes = [read_recipe(call.root, name) for name in recipe_ids(call.root)]
-    order = Order(
+    if chosen is None:
+        assert url is not None
+        outcome = _by_url(call, url, load, _order(sweep, label), model, api_key_env)
+    else:
+        outcome = _on_host(call, chosen, load, _order(sweep, label, experts=experts))
+    return _told(call, outcome)
+
+
+def _order(sweep: Sweep, label: str | None, *, experts: bool = False) -> Order:
+    import secrets
+
+    from oeactl import __version__
+    from oeactl.flows.bench import Order
+
+    return Order(
         sweep=sweep,
         token=secrets.token_hex(4),
-        modules=tuple(dict.fromkeys(module for recipe in recipes for module in recipe.modules)),
+        modules=(),
         oeactl_version=__version__,
         label=label,
         experts=experts,
     )
+
+
+def _on_host(call: Call, chosen: Host, load: Load, order: Order) -> Benched:
+    from oeactl.cli.load import driver_of, settled_load, with_dataset
+    from oeactl.cli.wiring import wired
+    from oeactl.edges.config import read_recipe, recipe_ids
+    from oeactl.edges.store import ResultsFolder
+    from oeactl.flows.bench import bench as run
+
+    recipes = [read_recipe(call.root, name) for name in recipe_ids(call.root)]
+    modules = tuple(dict.fromkeys(module for recipe in recipes for module in recipe.modules))
     store = ResultsFolder(call.project.root / "results")
     with wired(call, chosen) as here:
         load = settled_load(load, here)
-        order = replace(order, sweep=with_dataset(order.sweep, load))
+        order = replace(order, modules=modules, sweep=with_dataset(order.sweep, load))
         with driver_of(load, here) as sender:
-            outcome = run(here.site, sender, store, order)
+            return run(here.site, sender, store, order)
+
+
+def _by_url(
+    call: Call, url: str, load: Load, order: Order, model: str | None, api_key_env: str | None
+) -> Benched:
+    """Measure what answers at ``url``, from this machine, into ./results."""
+    from oeactl.cli.foreign import foreign_at
+    from oeactl.edges.store import ResultsFolder
+    from oeactl.flows.bench_url import bench_url
+
+    store = ResultsFolder(Path.cwd() / "results")
+    with foreign_at(call, url, load, model=model, api_key_env=api_key_env) as there:
+        order = replace(order, sweep=there.with_dataset(order.sweep))
+        return bench_url(there.site, there.foreign, there.driver, store, order)
+
+
+def _told(call: Call, outcome: Benched) -> int:
+    from oeactl.render.errors import document
+    from oeactl.render.results import run_document, run_view
+
     if outcome.error is not None and call.json:
         call.emit({**run_document(outcome.run), **document(outcome.error)}, lambda: "")
         return outcome.error.exit_code

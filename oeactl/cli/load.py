@@ -47,6 +47,18 @@ FromOption = Annotated[
     typer.Option("--from", metavar="here", help="Send the load from this machine, through a tunnel."),
 ]
 
+UrlOption = Annotated[
+    str | None,
+    typer.Option("--url", metavar="URL", help="A server that is up, by its URL alone."),
+]
+ModelOption = Annotated[
+    str | None, typer.Option("--model", metavar="NAME", help="With --url: which of the models it serves.")
+]
+KeyOption = Annotated[
+    str | None,
+    typer.Option("--api-key-env", metavar="NAME", help="With --url: the variable that holds its key."),
+]
+
 _DRIVERS = ("sglang", "light")
 _APIS = ("generate", "completions", "chat")
 _KINDS = ("random-ids", "natural", "shared-prefix")

@@ -23,7 +23,7 @@ FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The tool's o
 def _store(call: Call) -> ResultsFolder:
     from oeactl.edges.store import ResultsFolder
 
-    return ResultsFolder(call.project.root / "results")
+    return ResultsFolder((call.root or Path.cwd()) / "results")
 
 
 @command("oeactl results list", name="list")

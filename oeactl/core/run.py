@@ -97,24 +97,30 @@ class Plan(Value, frozen=True, kw_only=True):
 
 
 class HostRecord(Value, frozen=True, kw_only=True):
-    """The machine. gpus: rows of nvidia-smi as they came, empty without it; no field is made up."""
+    """The machine. gpus: rows of nvidia-smi as they came, empty without it; no field is made up.
+
+    None: of a server that is known by its URL alone.
+    """
 
     name: str
     hostname: str
-    kernel: str
-    cpus: int
-    memory_bytes: int
-    boot_id: str
+    kernel: str | None
+    cpus: int | None
+    memory_bytes: int | None
+    boot_id: str | None
     gpus: tuple[dict[str, str], ...] = ()
 
 
 class EngineRecord(Value, frozen=True, kw_only=True):
-    """The engine's copy on the host. git_dirty_sha256: of its uncommitted difference, None without one."""
+    """The engine's copy on the host. git_dirty_sha256: of its uncommitted difference, None without one.
+
+    root, python_version: None of a server that is known by its URL alone.
+    """
 
     package: str
-    root: str
+    root: str | None
     version: str | None
-    python_version: str
+    python_version: str | None
     editable: bool
     git_commit: str | None
     git_dirty_sha256: str | None
@@ -176,13 +182,16 @@ class DriverRecord(Value, frozen=True, kw_only=True):
 
 
 class WarmUp(Value, frozen=True, kw_only=True):
-    """Requests sent before the measured ones and thrown away, then the flush of the prefix cache."""
+    """Requests sent before the measured ones and thrown away, then the flush of the prefix cache.
+
+    flushed: None where the server has no such request.
+    """
 
     requests: int
     completed: int
     duration_s: float
     output_tokens_per_s: float
-    flushed: bool
+    flushed: bool | None
     flush_attempts: int
 
 

@@ -81,14 +81,14 @@ def bench(site: Site, driver: Driver, store: Store, order: Order) -> Benched:
     with holding(site, root=survey.engine.root, operation=trial.run_id, what="bench") as lease:
         kept = replace(site, progress=KeepingProgress(site.progress, lease))
         course = _course(kept, driver, store, order, survey=survey, trial=trial)
-        _show_proof(course, state)
+        _show_proof(course, survey, state)
         path = store.begin(plan)
         store.begin_trial(trial)
         trial, broken = run_sweep(course, trial)
     analysis = analyse(plan, (trial,), site.clock.now())
     store.save_analysis(analysis)
     run = Run(path=path, plan=plan, trials=(trial,), analysis=analysis)
-    return Benched(run=run, error=_error(run, trial, broken))
+    return Benched(run=run, error=error_of(run, trial, broken))
 
 
 def _course(
@@ -132,9 +132,9 @@ def _settled(site: Site, journal: Journal) -> None:
         )
 
 
-def _show_proof(course: Course, state: ServerState) -> None:
+def _show_proof(course: Course, survey: Survey, state: ServerState) -> None:
     """Let patched workers decode a few rows at once, so that a sweep beginning at 1 is proven too."""
-    layers = course.survey.journal.layers
+    layers = survey.journal.layers
     shown = activations(layers, state, course.server.proofs())
     if layers and any(recipe.outcome == "fail" for recipe in shown):
         failed = prove(course.site, layers)
@@ -179,7 +179,7 @@ def _begun(
     )
 
 
-def _error(run: Run, trial: Trial, broken: OeactlError | None) -> OeactlError | None:
+def error_of(run: Run, trial: Trial, broken: OeactlError | None) -> OeactlError | None:
     """What the command exits with: interruption and failure before voidness; None when all is valid."""
     planned, measured = len(run.plan.sweep.points), len(trial.points)
     kept = f"{measured} of {planned} levels are kept"

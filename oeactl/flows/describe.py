@@ -161,11 +161,11 @@ def _server_record(site: Site, state: ServerState, info: Mapping[str, Any]) -> S
         started_at=moment(state.started_at) if state.started_at is not None else None,
         args=finite(redact(kept)),
         environment=allowed_environment(spec.env),
-        gpus=spec.gpus if spec.gpus is not None else _gpus(info),
+        gpus=spec.gpus if spec.gpus is not None else gpus_of(info),
     )
 
 
-def _gpus(info: Mapping[str, Any]) -> int | None:
+def gpus_of(info: Mapping[str, Any]) -> int | None:
     """How many GPUs the server's own arguments make it use; None where they do not say, or it uses none."""
     if info.get("device") != "cuda":
         return None

@@ -38,12 +38,14 @@ _SLOWER = 5.0  # how many times slower than its warm-up a level may be before it
 _TAIL_LINES = 20
 _LOST_LINES = 200  # the first error stands above what follows from it
 _TOKEN_PROMPT = (11, 12, 13, 14, 15, 16, 17, 18)
+_NOT_SERVED = (404, 405, 501)  # such a server has no such request
 _NOT_FLUSHED = "not sent: the prefix cache still held the warm-up"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Course:
-    """What one sweep needs. url, model, tokenizer: as seen on the host; survey: the host before the sweep.
+    """What one sweep needs. url, model, tokenizer: as seen on the host; survey: the host before the sweep,
+    None of a server that is known by its URL alone.
 
     gpus: how many the server uses, None unknown. point_timeout_s: the longest that one burst may take.
     experts: also see, after each level, which experts a small batch of its own uses. served_model,
@@ -57,7 +59,7 @@ class Course:
     store: Store
     sweep: Sweep
     modules: tuple[str, ...]
-    survey: Survey
+    survey: Survey | None
     url: str
     model: str
     tokenizer: str
@@ -79,7 +81,8 @@ class _Seen:
 
     @property
     def server_gone(self) -> bool:
-        return leader(self.evidence.after) is None or self.evidence.token_after is False
+        gone = leader(self.evidence.before) is not None and leader(self.evidence.after) is None
+        return gone or self.evidence.token_after is False
 
 
 def run_sweep(course: Course, trial: Trial) -> tuple[Trial, OeactlError | None]:
@@ -172,7 +175,7 @@ def _burst(course: Course, point: Point) -> tuple[PointMeasured, WarmUp | None]:
         flushed=flushed,
         flush_attempts=attempts,
     )
-    if not flushed:
+    if flushed is False:
         return PointMeasured(argv=warmed.argv, failure=_NOT_FLUSHED), warm_up
     progress.update("measuring")
     return course.driver.run(_request(course, point, warm_up), progress), warm_up
@@ -197,11 +200,12 @@ def _request(course: Course, point: Point, warm_up: WarmUp | None) -> PointReque
     )
 
 
-def _flush(course: Course) -> tuple[bool, int]:
+def _flush(course: Course) -> tuple[bool | None, int]:
     """Ask until it is confirmed: right after a load the engine is busy, and refuses."""
     for attempt in range(1, _FLUSH_TRIES):
-        if course.engine.flush_cache():
-            return True, attempt
+        flushed = course.engine.flush_cache()
+        if flushed is not False:
+            return flushed, attempt
         course.site.clock.sleep(_FLUSH_PAUSE_S)
     return course.engine.flush_cache(), _FLUSH_TRIES
 
@@ -211,7 +215,7 @@ def _look_again(
 ) -> tuple[Evidence, tuple[ProofFile, ...]]:
     """See what is there after the level: a token, the files, the server, the proofs."""
     (reply,) = course.engine.complete(prompts=[_TOKEN_PROMPT], output_len=1, concurrency=1)
-    survey = look(course.site, course.modules, data=False)
+    begun, survey = course.survey, look(course.site, course.modules, data=False) if course.survey else None
     after, proofs = course.server.state(health=False), course.server.proofs()
     evidence = Evidence(
         point=point,
@@ -221,11 +225,11 @@ def _look_again(
         requests=measured.requests,
         failure=measured.failure,
         flushed=warm_up.flushed if warm_up else None,
-        token_after=tokens_in(reply) > 0,
+        token_after=None if reply.status in _NOT_SERVED else tokens_in(reply) > 0,
         token_problem=reply.error or f"HTTP {reply.status}",
-        targets=targets(course.survey, survey),
-        activations=activations(course.survey.journal.layers, after, proofs),
-        gpus=len(survey.host.gpus),
+        targets=targets(begun, survey) if begun and survey else (),
+        activations=activations(begun.journal.layers, after, proofs) if begun else None,
+        gpus=len(survey.host.gpus) if survey else 0,
         client=measured.client,
         dataset=course.sweep.dataset,
         eos_ignored=measured.eos_ignored,
@@ -269,7 +273,7 @@ def _experts(course: Course, trial: Trial, evidence: Evidence) -> tuple[ExpertsS
 
     Nothing that happens here may cost the level, which was measured. True: Ctrl-C came meanwhile.
     """
-    if not course.experts:
+    if not course.experts or course.survey is None:
         return None, False
     requests = evidence.point.concurrency
     if evidence.token_after is False:
@@ -342,7 +346,7 @@ def _ended(course: Course, trial: Trial, levels: list[_Seen], outcome: Outcome, 
         ended = msgspec.structs.replace(
             ended,
             targets=levels[-1].evidence.targets,
-            activations=levels[-1].evidence.activations,
+            activations=levels[-1].evidence.activations or (),
             proofs=tuple(record(ProofRecord, proof) for proof in levels[-1].proofs),
         )
     course.store.save_trial(ended)

@@ -67,7 +67,9 @@ def some_rows(point: Point, **changes: Any) -> PerRequest:
 
 def a_client(**changes: Any) -> ClientLoad:
     """A client that kept up: tokens are 8 ms apart in ``a_measurement``."""
-    client = ClientLoad(processes=1, cpu_s=1.0, busiest_core=0.2, lag_p99_ms=0.4, lag_max_ms=2.0)
+    client = ClientLoad(
+        processes=1, cpu_s=1.0, busiest_core=0.2, lag_mean_ms=0.1, lag_p99_ms=0.4, lag_max_ms=2.0
+    )
     return msgspec.structs.replace(client, **changes)
 
 

@@ -145,10 +145,14 @@ def paced(*, ttft_s: float = 0.0, itl_s: float = 0.0, text: Callable[[Asked, int
 
 @dataclass
 class Server:
-    """What tests see of it. act: what happens at each request; may be changed between bursts."""
+    """What tests see of it. act: what happens at each stream; may be changed between bursts. pages: path ->
+    what else it answers, as JSON.
+    """
 
     act: Act
     port: int = 0
+    pages: dict[str, Any] = field(default_factory=dict)
+    absent: set[str] = field(default_factory=set)
     asked: list[Asked] = field(default_factory=list)
     connections: int = 0
 
@@ -171,12 +175,28 @@ class Server:
                     break
         writer.close()
 
+    async def _whole(self, voice: Voice, asked: Asked) -> None:
+        """One answer, not streamed."""
+        last = token(asked, asked.tokens, "a", last=True)
+        data = json.dumps(
+            {**last, **({} if asked.api == "generate" else usage(asked, asked.tokens))}
+        ).encode()
+        await voice.head(200, "application/json", content_length=str(len(data)), connection="close")
+        await voice.raw(data)
+        voice.close()
+
     async def _answer(self, voice: Voice, path: str, headers: dict[str, str], body: bytes) -> None:
-        if path not in APIS:
-            await voice.head(404, "application/json", content_length="2")
-            await voice.raw(b"{}")
+        if path not in APIS or path in self.absent:
+            data = json.dumps(self.pages.get(path, {})).encode()
+            status = 200 if path in self.pages else 404
+            await voice.head(status, "application/json", content_length=str(len(data)), connection="close")
+            await voice.raw(data)
+            voice.close()
             return
         asked = Asked(number=len(self.asked), api=APIS[path], body=json.loads(body), headers=headers)
+        if not asked.body.get("stream"):
+            await self._whole(voice, asked)
+            return
         self.asked.append(asked)
         await self.act(voice, asked)
 

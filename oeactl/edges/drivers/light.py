@@ -55,6 +55,7 @@ class _Row(msgspec.Struct, frozen=True, kw_only=True):
 class _Client(msgspec.Struct, frozen=True, kw_only=True):
     """One process of it."""
 
+    mean_ms: float
     p99_ms: float
     max_ms: float
     events: int
@@ -241,7 +242,7 @@ class LightClient:
 
     def _adapt(self, client: ClientLoad, itl_ms: float | None, cpus: int) -> None:
         """Give the next burst twice the processes where this one came near its bounds."""
-        late = itl_ms is not None and client.lag_p99_ms > _LATE * itl_ms
+        late = itl_ms is not None and client.lag_mean_ms > _LATE * itl_ms
         if self._fixed is None and (client.busiest_core > _BUSY or late):
             self._processes = max(1, min(2 * client.processes, cpus // 2))
 
@@ -301,6 +302,7 @@ def _client(result: _Result) -> ClientLoad:
         processes=len(result.clients),
         cpu_s=sum(one.cpu_s for one in result.clients),
         busiest_core=max(one.cpu_s / max(one.seconds, 1e-9) for one in result.clients),
+        lag_mean_ms=max(one.mean_ms for one in result.clients),
         lag_p99_ms=max(one.p99_ms for one in result.clients),
         lag_max_ms=max(one.max_ms for one in result.clients),
     )

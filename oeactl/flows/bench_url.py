@@ -1,0 +1,141 @@
+"""bench --url: a throughput sweep on any server that is up, known by its URL alone.
+
+The story: see what answers there; write the plan; sweep as ever, without the looks that need the host (files,
+proofs, lease); summarise. What cannot be seen is recorded as not seen, and its gates are *not measured*.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from oeactl.core.gates import leader
+from oeactl.core.host import ServerState
+from oeactl.core.redact import redact
+from oeactl.core.results import analyse, clean_label, finite, moment, run_id
+from oeactl.core.run import (
+    Arm,
+    EngineRecord,
+    HostRecord,
+    ModelRecord,
+    Plan,
+    PlannedTrial,
+    Run,
+    ServerRecord,
+    Trial,
+)
+from oeactl.flows.bench import Benched, Order, error_of
+from oeactl.flows.site import Site
+from oeactl.flows.sweep import Course, run_sweep
+from oeactl.ports import Driver, Engine, Server, Store
+
+_ARM = "A"
+_TRIAL = "001-A"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Foreign:
+    """A server as its URL shows it. kind, version: by its own account, as info; vocabulary, gpus: None
+    unknown.
+    """
+
+    url: str
+    server: Server
+    engine: Engine
+    kind: str
+    version: str | None
+    info: dict[str, Any]
+    host: HostRecord
+    model: ModelRecord
+    vocabulary: int | None = None
+    gpus: int | None = None
+
+
+def bench_url(site: Site, foreign: Foreign, driver: Driver, store: Store, order: Order) -> Benched:
+    """Measure ``order.sweep``. site: for its clock and progress; nothing of its host is touched."""
+    now = site.clock.now()
+    state = foreign.server.state(health=False)
+    trial = _begun(foreign, driver, order, state, now)
+    plan = Plan(
+        run_id=trial.run_id,
+        what="bench",
+        label=_label(foreign, order),
+        created_at=trial.started_at,
+        oeactl_version=order.oeactl_version,
+        host=foreign.host.name,
+        driver=trial.driver.name,
+        sweep=order.sweep,
+        arms=(Arm(name=_ARM),),
+        trials=(PlannedTrial(name=_TRIAL, arm=_ARM, order=1, start="attached"),),
+    )
+    course = _course(site, foreign, driver, store, order)
+    path = store.begin(plan)
+    store.begin_trial(trial)
+    trial, broken = run_sweep(course, trial)
+    analysis = analyse(plan, (trial,), site.clock.now())
+    store.save_analysis(analysis)
+    run = Run(path=path, plan=plan, trials=(trial,), analysis=analysis)
+    return Benched(run=run, error=error_of(run, trial, broken))
+
+
+def _label(foreign: Foreign, order: Order) -> str:
+    name = foreign.model.served_name or foreign.model.path or foreign.kind
+    return clean_label(order.label or name.rstrip("/").rpartition("/")[2])
+
+
+def _begun(foreign: Foreign, driver: Driver, order: Order, state: ServerState, now: float) -> Trial:
+    process = leader(state)
+    kept = {key: value for key, value in foreign.info.items() if key != "internal_states"}
+    return Trial(
+        run_id=run_id(now, _label(foreign, order), order.token),
+        name=_TRIAL,
+        arm=_ARM,
+        order=1,
+        start="attached",
+        started_at=moment(now),
+        clock_offset_s=0.0,
+        host=foreign.host,
+        engine=EngineRecord(
+            package=foreign.kind,
+            root=None,
+            version=foreign.version,
+            python_version=None,
+            editable=False,
+            git_commit=None,
+            git_dirty_sha256=None,
+        ),
+        model=foreign.model,
+        server=ServerRecord(
+            url=foreign.url,
+            pid=process.pid if process else None,
+            start_ticks=process.start_ticks if process else None,
+            started_at=moment(state.started_at) if state.started_at is not None else None,
+            args=finite(redact(kept)),
+            environment={},
+            gpus=foreign.gpus,
+        ),
+        driver=driver.describe(),
+        recipes=(),
+        targets=(),
+    )
+
+
+def _course(site: Site, foreign: Foreign, driver: Driver, store: Store, order: Order) -> Course:
+    name = foreign.model.served_name or foreign.model.path or ""
+    return Course(
+        site=site,
+        server=foreign.server,
+        engine=foreign.engine,
+        driver=driver,
+        store=store,
+        sweep=order.sweep,
+        modules=(),
+        survey=None,
+        url=foreign.url,
+        model=foreign.model.path or name,
+        tokenizer=foreign.model.path or name,
+        gpus=foreign.gpus,
+        point_timeout_s=order.point_timeout_s,
+        served_model=name,
+        vocabulary=foreign.vocabulary,
+    )
