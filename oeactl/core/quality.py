@@ -15,6 +15,9 @@ prompts is compared with what it is when, within each prompt, the P + Q answers 
 9,999 times, which is exact if the builds answer alike (Phipson and Smyth, 2010: p = (1 + as large) / (1 +
 deals)). Because something may move all prompts of one pass together, passes must agree as well: each pass of
 the other build must lie further from each pass of the first one than any two of those lie apart.
+
+A restart may change answers by itself (autotuned kernels). Where the second build is of another server start,
+what is dealt is whole starts, and one start of the first build cannot tell a change from a restart.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from itertools import combinations
-from math import exp, log
+from math import comb, exp, log
 from statistics import median
 from typing import Literal
 
@@ -31,7 +34,7 @@ import msgspec
 from oeactl.core.host import Value
 
 Condition = Literal["alone", "under_load"]
-Verdict = Literal["changes answers", "shifts probabilities", "within the floor"]
+Verdict = Literal["changes answers", "shifts probabilities", "within the floor", "differs, or a restart does"]
 
 CONDITIONS: tuple[Condition, ...] = ("alone", "under_load")
 #: Of all the tests of a comparison together (Bonferroni): a false alarm in a thousand comparisons.
@@ -144,17 +147,17 @@ def divergence(one: dict[str, float], other: dict[str, float]) -> float:
 
 
 def compare(
-    baseline: Sequence[Pass], candidate: Sequence[Pass]
+    baseline: Sequence[Sequence[Pass]], candidate: Sequence[Pass], *, restarted: bool = False
 ) -> tuple[Verdict, tuple[ConditionCompared, ...]]:
-    """Judge ``candidate`` against ``baseline``. Raises ValueError: fewer than two passes of a condition."""
-    made = tuple(
-        _condition(
-            condition,
-            [one.answers for one in baseline if one.condition == condition],
-            [one.answers for one in candidate if one.condition == condition],
-        )
-        for condition in CONDITIONS
-    )
+    """Judge ``candidate`` against ``baseline``: the passes of the first build, a row a server start.
+
+    restarted: the candidate is of a start of its own. Raises ValueError: under two passes of a condition.
+    """
+    by_start = restarted and len(baseline) > 1
+    made = tuple(_condition(condition, baseline, candidate, by_start=by_start) for condition in CONDITIONS)
+    apart = any(one.tokens.apart or one.probabilities.apart for one in made)
+    if apart and restarted and not by_start:
+        return "differs, or a restart does", made
     if any(one.tokens.apart for one in made):
         return "changes answers", made
     if any(one.probabilities.apart for one in made):
@@ -171,11 +174,15 @@ def floor(passes: Sequence[Pass], condition: Condition) -> Agreement:
 
 
 def _condition(
-    condition: Condition, ours: Sequence[Sequence[Answer]], theirs: Sequence[Sequence[Answer]]
+    condition: Condition, baseline: Sequence[Sequence[Pass]], candidate: Sequence[Pass], *, by_start: bool
 ) -> ConditionCompared:
+    rows = [[one.answers for one in start if one.condition == condition] for start in (*baseline, candidate)]
+    ours, theirs = [one for row in rows[:-1] for one in row], rows[-1]
     if min(len(ours), len(theirs)) < 2:
         raise ValueError(f"fewer than two passes {condition.replace('_', ' ')}")
     groups, mine = [*ours, *theirs], len(ours)
+    starts = [at for at, row in enumerate(rows) for _ in row]
+    units = starts if by_start else list(range(len(groups)))
     prompts = len(ours[0])
     pairs = {
         (a, b): tuple(pair(groups[a][i], groups[b][i]) for i in range(prompts))
@@ -193,8 +200,8 @@ def _condition(
         floor=_agreement(those("ours")),
         itself=_agreement(those("theirs")),
         against=_agreement(those("across"), directed=True),
-        tokens=_test(tokens, mine, len(groups)),
-        probabilities=_test(odds, mine, len(groups)),
+        tokens=_test(tokens, mine, units),
+        probabilities=_test(odds, mine, units),
     )
 
 
@@ -213,11 +220,15 @@ def _agreement(pairs: Sequence[Pair], *, directed: bool = False) -> Agreement:
     )
 
 
-def _test(distances: dict[tuple[int, int], list[float]], mine: int, groups: int) -> Judged:
-    """distances: pair of passes -> distance a prompt; the first ``mine`` passes are the first build's."""
+def _test(distances: dict[tuple[int, int], list[float]], mine: int, units: Sequence[int]) -> Judged:
+    """distances: pair of passes -> distance a prompt; the first ``mine`` passes are the first build's.
+
+    units: of each pass, what is dealt with it: a number of its own, or that of its server start.
+    """
     import numpy as np
 
-    deals = [(first, _others(first, groups)) for first in combinations(range(groups), mine)]
+    names = sorted(set(units))
+    deals = [_deal(units, taken) for taken in combinations(names, len(set(units[:mine])))]
     prompts = len(next(iter(distances.values())))
     energies = np.array(
         [[_energy(distances, i, first, second) for first, second in deals] for i in range(prompts)]
@@ -233,8 +244,10 @@ def _test(distances: dict[tuple[int, int], list[float]], mine: int, groups: int)
     return Judged(p=p, floor=largest, nearest=nearest, apart=p < share and nearest > largest + 1e-9)
 
 
-def _others(first: Sequence[int], groups: int) -> tuple[int, ...]:
-    return tuple(at for at in range(groups) if at not in first)
+def _deal(units: Sequence[int], taken: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The passes that are taken for the first build's, and the others."""
+    first = tuple(at for at, unit in enumerate(units) if unit in taken)
+    return first, tuple(at for at, unit in enumerate(units) if unit not in taken)
 
 
 def _energy(
@@ -258,14 +271,13 @@ def order_of(prompts: int, number: int) -> tuple[int, ...]:
     return tuple(order)
 
 
-def least_changed(baseline_passes: int, candidate_passes: int) -> int:
+def least_changed(ours: int, theirs: int) -> int:
     """How many answers must change, on a build that repeats itself exactly, for the change to be told.
 
-    Each prompt that changed for good is as extreme in its real deal and its mirror image only.
+    ours, theirs: what is dealt, passes or starts of each build; not one of each. A prompt that changed for
+    good is as extreme as it is in its real deal and, of two equal sides, in the mirror image only.
     """
-    total = baseline_passes + candidate_passes
-    deals = len(list(combinations(range(total), baseline_passes)))
-    chance = (2 if baseline_passes == candidate_passes else 1) / deals
+    chance = (2 if ours == theirs else 1) / comb(ours + theirs, ours)
     share = ALPHA / (2 * len(CONDITIONS))
     count = 1
     while chance**count >= share:

@@ -66,6 +66,11 @@ class Recording(Value, frozen=True, kw_only=True):
     activations: tuple[Activation, ...] = ()
 
     @property
+    def start(self) -> tuple[int, int] | None:
+        """Which start of the server answered; None where it is not known."""
+        return None if self.pid is None or self.start_ticks is None else (self.pid, self.start_ticks)
+
+    @property
     def build(self) -> str:
         """'oea (k0=2) on sglang 0.5.20', as far as known."""
         recipes = ", ".join(_named(one) for one in self.recipes) or (
@@ -77,8 +82,9 @@ class Recording(Value, frozen=True, kw_only=True):
 class Comparison(Value, frozen=True, kw_only=True):
     """One build's answers against another's. baseline: the recordings whose passes made the floor.
 
-    same_start: all passes of the baseline are of one server start, so that what a restart changes is not in
-    the floor. least_changed: fewer answers than this cannot be told from chance. notes: what else differs.
+    starts: of the server, that the baseline is of; restarted: the candidate is of one of its own; None where
+    only a URL is known. least_changed: fewer answers than this cannot be told from chance. notes: what else
+    differs.
     """
 
     kind: Literal["comparison"] = "comparison"
@@ -90,7 +96,8 @@ class Comparison(Value, frozen=True, kw_only=True):
     candidate_build: str
     recipes: tuple[AppliedRecipe, ...]
     verdict: Verdict
-    same_start: bool
+    starts: int | None
+    restarted: bool | None
     least_changed: int
     conditions: tuple[ConditionCompared, ...]
     notes: tuple[str, ...] = ()

@@ -147,24 +147,32 @@ def against(
 ) -> tuple[Comparison, str]:
     """Compare two recordings and keep what came out; the comparison and its file. Raises UsageError."""
     notes = check_comparable(baseline, candidate)
-    ours = tuple(one for each in baseline for one in decode(store.load_answers(each)))
+    starts: dict[tuple[int, int], list[Pass]] = {}
+    for number, each in enumerate(baseline):
+        starts.setdefault(each.start or (-1, number), []).extend(decode(store.load_answers(each)))
     theirs = decode(store.load_answers(candidate))
-    verdict, conditions = compare(ours, theirs)
-    first = baseline[0]
+    restarted = candidate.start is not None and candidate.start not in starts
+    verdict, conditions = compare(tuple(starts.values()), theirs, restarted=restarted)
+    dealt = (len(starts), 1) if restarted and len(starts) > 1 else _passes_of(baseline, candidate)
     comparison = Comparison(
         made_at=moment(clock.now()),
         baseline=tuple(one.recording_id for one in baseline),
-        baseline_build=first.build,
+        baseline_build=baseline[0].build,
         candidate=candidate.recording_id,
         candidate_build=candidate.build,
         recipes=candidate.recipes,
         verdict=verdict,
-        same_start=len({(one.pid, one.start_ticks) for one in baseline}) == 1,
-        least_changed=least_changed(sum(one.settings.passes for one in baseline), candidate.settings.passes),
+        starts=len(starts) if candidate.start is not None else None,
+        restarted=restarted if candidate.start is not None else None,
+        least_changed=least_changed(*dealt),
         conditions=conditions,
         notes=notes,
     )
     return comparison, store.save_comparison(comparison)
+
+
+def _passes_of(baseline: tuple[Recording, ...], candidate: Recording) -> tuple[int, int]:
+    return sum(one.settings.passes for one in baseline), candidate.settings.passes
 
 
 def _passes(engine: Engine, progress: Progress, wanted: Wanted) -> tuple[Pass, ...]:

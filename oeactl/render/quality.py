@@ -16,9 +16,17 @@ from oeactl.render.results import Column, fitting, table
 _SAID = {
     "changes answers": "changes answers: they lie further apart than the first build's own do",
     "shifts probabilities": "shifts probabilities: the tokens stay within the floor, their odds do not",
+    "differs, or a restart does": (
+        "differs, or a restart does: one start of the first build cannot tell, record it after another"
+    ),
     "within the floor": "within the floor: not told apart from what the first build itself varies by",
 }
-_STYLE = {"changes answers": "red", "shifts probabilities": "yellow", "within the floor": "green"}
+_STYLE = {
+    "changes answers": "red",
+    "shifts probabilities": "yellow",
+    "within the floor": "green",
+    "differs, or a restart does": "yellow",
+}
 
 
 def recording_view(recording: Recording, path: str, *, width: int) -> Any:
@@ -80,10 +88,12 @@ def _limits(comparison: Comparison) -> list[str]:
             f"fewer than {comparison.least_changed} changed answers of {comparison.conditions[0].prompts} "
             "cannot be told from chance"
         )
-    if comparison.same_start:
+    if comparison.restarted is None:
+        said.append("of a URL nothing is known about restarts: ask the same server, or several starts of it")
+    elif comparison.restarted:
         said.append(
-            "the floor is of one server start: what a restart changes is not in it (record the first build "
-            "again after one, and give --against twice)"
+            f"the floor is of {comparison.starts} start{'s' if comparison.starts != 1 else ''} of the first "
+            "build's server; more of them, each with its own --against, tell a restart's doing better"
         )
     return [*said, "changed is not worse: lm-eval or gsm8k tell that; oeactl results attach keeps them"]
 

@@ -61,7 +61,8 @@ def a_comparison() -> Comparison:
         candidate_build="oea (k0=2) on sglang 0.5.20",
         recipes=(OEA,),
         verdict="changes answers",
-        same_start=True,
+        starts=2,
+        restarted=True,
         least_changed=4,
         conditions=(one,),
     )

@@ -74,8 +74,31 @@ def varying(seed: int, chance: float) -> Callable[[int, int, str], Answer]:
 @pytest.mark.parametrize("chance", [0.0, 0.1, 0.5, 0.95])
 def test_planted_nondeterminism_never_reads_as_changed_answers(chance: float) -> None:
     for seed in range(8):
-        verdict, _ = compare(passes(varying(seed, chance)), passes(varying(1000 + seed, chance)))
+        verdict, _ = compare([passes(varying(seed, chance))], passes(varying(1000 + seed, chance)))
         assert verdict == "within the floor", (chance, seed)
+
+
+def a_start(seed: int, chance: float = 0.5) -> list[Pass]:
+    """One start of a server that answers exactly alike until it is started again."""
+    source = random.Random(seed)
+    forks = [source.randrange(LENGTH) if source.random() < chance else None for _ in range(16)]
+    salt = source.randrange(10**6)
+    return passes(lambda prompt, number, condition: text(prompt, fork=forks[prompt], salt=salt))
+
+
+def test_what_a_restart_changes_is_never_laid_on_the_build() -> None:
+    for seed in range(8):
+        one, two, three = (a_start(10 * seed + at) for at in range(3))
+        assert compare([one], two, restarted=True)[0] == "differs, or a restart does"
+        assert compare([one, two], three, restarted=True)[0] == "within the floor"
+        assert compare([one], one, restarted=True)[0] == "within the floor"
+
+
+def test_wrong_answers_are_told_from_what_a_restart_changes() -> None:
+    wrong = passes(lambda prompt, number, condition: text(prompt, fork=0, salt=9))
+    for seed in range(8):
+        one, two = (a_start(10 * seed + at, chance=0.2) for at in range(2))
+        assert compare([one, two], wrong, restarted=True)[0] == "changes answers"
 
 
 def test_a_pass_that_goes_astray_as_a_whole_is_not_taken_for_the_build() -> None:
@@ -85,7 +108,7 @@ def test_a_pass_that_goes_astray_as_a_whole_is_not_taken_for_the_build() -> None
         def moved(prompt: int, number: int, condition: str, astray: int = astray) -> Answer:
             return text(prompt, fork=3, salt=5) if number == astray else text(prompt)
 
-        assert compare(passes(moved), passes(exact))[0] == "within the floor"
+        assert compare([passes(moved)], passes(exact))[0] == "within the floor"
 
 
 @pytest.mark.parametrize("chance", [0.0, 0.3])
@@ -98,7 +121,7 @@ def test_planted_wrong_answers_always_read_as_changed_answers(chance: float, whe
             honest = noise(prompt, number, condition)  # noqa: B023 - called within this turn
             return text(prompt, fork=2, salt=9) if condition == where else honest
 
-        verdict, made = compare(passes(varying(50 + seed, chance)), passes(wrong))
+        verdict, made = compare([passes(varying(50 + seed, chance))], passes(wrong))
         assert verdict == "changes answers"
         assert [one.condition for one in made if one.tokens.apart] == [where]
 
@@ -109,18 +132,18 @@ def test_a_few_answers_that_changed_for_good_are_told_from_the_least_number_on()
     def changed(count: int) -> Callable[[int, int, str], Answer]:
         return lambda prompt, number, condition: text(prompt, fork=1 if prompt < count else None)
 
-    assert least == 4
-    assert compare(passes(exact), passes(changed(least)))[0] == "changes answers"
-    assert compare(passes(exact), passes(changed(1)))[0] == "within the floor"
+    assert (least, least_changed(2, 1)) == (4, 8)
+    assert compare([passes(exact)], passes(changed(least)))[0] == "changes answers"
+    assert compare([passes(exact)], passes(changed(1)))[0] == "within the floor"
 
 
 def test_a_build_that_varies_more_is_a_change_too() -> None:
-    assert compare(passes(exact), passes(varying(3, 0.9)))[0] == "changes answers"
+    assert compare([passes(exact)], passes(varying(3, 0.9)))[0] == "changes answers"
 
 
 def test_probabilities_that_moved_under_the_same_tokens_are_said_so() -> None:
     moved = passes(lambda prompt, number, condition: text(prompt, odds=0.8))
-    verdict, made = compare(passes(exact), moved)
+    verdict, made = compare([passes(exact)], moved)
     assert verdict == "shifts probabilities"
     assert made[0].against.equal_answers == 1.0 and made[0].against.kl > 0.01
 
@@ -174,7 +197,7 @@ def test_what_was_returned_never_shows_more_than_the_whole(
 
 def test_a_single_pass_has_no_floor() -> None:
     with pytest.raises(ValueError, match="fewer than two"):
-        compare(passes(exact, count=1), passes(exact))
+        compare([passes(exact, count=1)], passes(exact))
     with pytest.raises(ValueError, match="fewer than two"):
         floor(passes(exact, count=1), "alone")
     assert floor(passes(exact), "alone").equal_answers == 1.0
@@ -182,7 +205,7 @@ def test_a_single_pass_has_no_floor() -> None:
 
 def test_more_passes_of_the_first_build_may_be_given() -> None:
     """Recorded after another restart, say: then the floor is that of restarts."""
-    assert compare(passes(exact, count=6), passes(exact))[0] == "within the floor"
+    assert compare([passes(exact)] * 2, passes(exact))[0] == "within the floor"
 
 
 def test_every_pass_under_load_has_an_order_of_its_own() -> None:

@@ -26,17 +26,21 @@ def test_the_same_build_answers_within_its_floor_and_oea_changes_answers_under_l
 ) -> None:
     local.oeactl("start")
     before = distinct(local.oeactl("status", "--experts"))
+    by_url = local.oeactl("quality", "--url", local.url, "--prompts", "4", "--output-len", "8", "-c", "4")
+    assert by_url["recording"]["api"] == "openai" and by_url["recording"]["model"]["served_name"] == "tiny"
     first = local.oeactl("quality", *FEW)["recording"]
     local.oeactl("restart", "--yes")
     again = local.oeactl("quality", "--against", first["recording_id"])
-    assert again["comparison"]["verdict"] == "within the floor"
+    assert again["comparison"]["verdict"] == "within the floor" and again["comparison"]["restarted"]
 
     local.oeactl("patch", "--set", "k0=2", "--yes")
     baseline = (first["recording_id"], again["recording"]["recording_id"])
     made = local.oeactl("quality", "--against", baseline[0], "--against", baseline[1])["comparison"]
     assert made["verdict"] == "changes answers"
     assert apart(made) == ["under_load"], "a lone token is left as it was"
-    assert made["same_start"] is False
+    assert made["starts"] == 2 and made["restarted"]
+    one_start = local.oeactl("quality", "--recorded", "last", "--against", baseline[0])["comparison"]
+    assert one_start["verdict"] == "differs, or a restart does"
     after = distinct(local.oeactl("status", "--experts"))
     assert after[1] == before[1] == 8
     assert after[16] < before[16] / 2

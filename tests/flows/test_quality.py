@@ -212,12 +212,13 @@ class Answering(FakeEngine):
     """Ten tokens a prompt; something may happen at each request."""
 
     happens: Callable[[], None] = staticmethod(lambda: None)
+    changed = False
 
     def answers(
         self, *, prompts: Sequence[str], output_len: int, top_logprobs: int, concurrency: int
     ) -> tuple[Answer, ...]:
         type(self).happens()
-        tokens = tuple(str(at) for at in range(10))
+        tokens = tuple(str(at + 50 * self.changed) for at in range(10))
         return (Answer(tokens=tokens, top=tuple({token: log(0.5)} for token in tokens)),) * len(prompts)
 
 
@@ -233,7 +234,7 @@ class OnHost:
         site: Site = self.bench.site()
         world = self.bench.world
         site = replace(site, files=Files(world), engine=self.engine(world))
-        return record_host(site, self.store, wanted()).recording
+        return record_host(site, self.store, wanted(16)).recording
 
 
 def on_host(folder: Path, *, patched: bool = False) -> OnHost:
@@ -252,6 +253,26 @@ def test_a_recording_of_a_host_says_which_build_answered_and_holds_its_lease(tmp
     assert asked.index("lease") < asked.index("flush") < asked.index("settle")
     assert asked.count("flush") == 6
     assert host.store.load_recording("last") == made
+
+
+def test_a_change_after_a_restart_is_told_with_two_starts_of_the_first_build(tmp_path: Path) -> None:
+    """One start cannot tell a change from what a restart does; two, which agree, can."""
+    host = on_host(tmp_path)
+    recordings = []
+    for pid, changed in ((1, False), (2, False), (3, True)):
+        process = msgspec.structs.replace(LEADER, pid=pid)
+        host.bench.world.state = msgspec.structs.replace(UP, recorded=process, listener=process)
+        host.engine.changed = changed
+        recordings.append(host.record())
+    one, two, three = recordings
+
+    def verdict(*baseline: Recording) -> Comparison:
+        return against(host.store, baseline, three, SystemClock())[0]
+
+    assert verdict(one).verdict == "differs, or a restart does"
+    both = verdict(one, two)
+    assert (both.verdict, both.starts, both.restarted) == ("changes answers", 2, True)
+    assert against(host.store, (one,), two, SystemClock())[0].verdict == "within the floor"
 
 
 @pytest.mark.parametrize(
