@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from oeactl.cli.common import Call, command, group
+from oeactl.cli.report import export, report
 
 if TYPE_CHECKING:
     from oeactl.edges.store import ResultsFolder
@@ -17,6 +18,9 @@ RunArgument = Annotated[
 ]
 OtherArgument = Annotated[str, typer.Argument(metavar="OTHER", help="The run to set beside it.")]
 
+AnywayOption = Annotated[
+    bool, typer.Option("--anyway", help="Also where they differ in more than the build; what in is said.")
+]
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The tool's own result file.")]
 
 
@@ -49,12 +53,24 @@ def show(call: Call, run: RunArgument = "last") -> None:
 
 
 @command("oeactl results compare 20261129T0315 20261129T0340")
-def compare(call: Call, run: RunArgument, other: OtherArgument) -> None:
-    """Set two runs side by side, level by level. One restart a side: a difference seen, not a verdict."""
+def compare(call: Call, run: RunArgument, other: OtherArgument, anyway: AnywayOption = False) -> None:
+    """Set two runs side by side, level by level. One restart a side: a difference seen, not a verdict.
+
+    Refused where model, GPUs, driver, load client or prompts differ: a ratio would say nothing of the build.
+    """
+    from oeactl.core.compare import forbidding
+    from oeactl.errors import Refused
     from oeactl.render.results import comparison_document, comparison_view
 
     store = _store(call)
     one, two = store.load(run), store.load(other)
+    differ = forbidding(one, two)
+    if differ and not anyway:
+        raise Refused(
+            f"they differ in {', '.join(differ)}, so a ratio would say nothing of the build",
+            where=f"{one.plan.run_id}, {two.plan.run_id}",
+            hint="--anyway shows them side by side all the same",
+        )
     call.emit(comparison_document(one, two), lambda: comparison_view(one, two, width=call.width))
 
 
@@ -91,5 +107,7 @@ results = group(
     list_runs,
     show,
     compare,
+    report,
+    export,
     attach,
 )

@@ -150,6 +150,8 @@ def _check(site: Site, order: Order) -> None:
         raise UsageError("one pair allows no interval", where="--pairs", hint="--pairs 4")
     if order.analysis == "regression" and order.pairs < 3:
         raise UsageError("the regression needs six restarts", where="--analysis", hint="--pairs 3 or more")
+    if len(order.arms) < 2:
+        raise UsageError("one build compares with nothing: two arms are needed", hint="give a second value")
     if len(order.arms) > len(_NAMES):
         raise UsageError(f"{len(order.arms)} arms are more than {len(_NAMES)}")
     adds = any(arm.args for arm in order.arms)

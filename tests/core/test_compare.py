@@ -1,0 +1,68 @@
+"""What two runs differ in is named; what makes a ratio meaningless forbids it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from oeactl.core.compare import changed_arguments, differences, forbidding, listed
+from oeactl.core.run import Run
+from tests.support.runs import a_run, a_trial
+
+
+def changed(part: str, **fields: Any) -> Run:
+    """A run whose first trial differs in one part."""
+    trial = a_trial()
+    return a_run(**{part: msgspec.structs.replace(getattr(trial, part), **fields)})
+
+
+OTHER_GPU = ({"name": "another GPU", "driver_version": "580.1"},)
+OTHER_GPU_DRIVER = ({"name": "GPU", "driver_version": "570.9"},)
+
+
+@pytest.mark.parametrize(
+    ("other", "name"),
+    [
+        (changed("model", config_sha256="00" * 32), "the model"),
+        (changed("host", gpus=OTHER_GPU), "the GPUs"),
+        (changed("host", gpus=OTHER_GPU_DRIVER), "the GPU driver"),
+        (changed("driver", version="0.5.19"), "the load client"),
+    ],
+)
+def test_another_model_card_driver_or_client_forbids_a_comparison(other: Run, name: str) -> None:
+    assert name in differences(a_run(), other)
+    assert forbidding(a_run(), other) == (name,)
+
+
+def test_other_prompts_forbid_it_and_other_levels_do_not() -> None:
+    run = a_run()
+    points = run.trials[0].points
+    other_prompts = tuple(msgspec.structs.replace(point, workload_sha256="99" * 32) for point in points)
+    assert forbidding(run, a_run(points=other_prompts)) == ("the prompts",)
+    assert forbidding(run, a_run(points=points[:1])) == ()
+
+
+@pytest.mark.parametrize(
+    ("other", "name"),
+    [
+        (changed("host", name="another"), "the host"),
+        (changed("engine", version="0.5.19"), "the engine's version"),
+        (changed("server", environment={}), "the server's environment"),
+        (changed("server", args={"tp_size": 4}), "the server's arguments: tp_size"),
+    ],
+)
+def test_what_a_comparison_may_be_about_is_named_and_allowed(other: Run, name: str) -> None:
+    assert name in differences(a_run(), other)
+    assert forbidding(a_run(), other) == ()
+
+
+def test_what_every_start_draws_anew_is_no_difference() -> None:
+    assert changed_arguments({"random_seed": 1, "tp": 2}, {"random_seed": 2, "tp": 2}) == ()
+    assert changed_arguments({"tp": 2}, {"dp": 1, "tp": 2}) == ("dp",)
+
+
+def test_many_names_are_cut_short() -> None:
+    assert listed(("a", "b", "c", "d", "e", "f")) == "a, b, c, d and 2 more"
+    assert listed(("a",)) == "a"
