@@ -1,0 +1,121 @@
+"""A comparison on a real SGLang: OEA improves it, a planted sleep regresses it, and nothing is nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.conftest import Project
+
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
+
+#: Six waves of 16 streams: as few as the gate on concurrency still judges, and some.
+LOAD = ("--concurrency", "16", "--requests", "96", "--pairs", "3", "--no-warm", "--margin", "10%", "--yes")
+SLEEPY = """\
+id: sleepy
+revision: 1
+title: A slowdown, planted
+engine: {package: sglang}
+proof: false
+parameters:
+  ms: {type: float, default: 10.0, min: 0.0, about: "milliseconds that each MoE layer sleeps a step"}
+files:
+  - module: sglang.srt.layers.moe.topk
+    edits:
+      - id: sleep
+        op: body_start
+        scope: [def select_experts]
+        code: __import__("time").sleep(OEACTL.ms / 1000)
+"""
+CASE = "module: sglang.srt.layers.moe.topk\nrefuses: nothing\n"
+
+
+def compared(project: Project, *words: str) -> Any:
+    """Run a comparison; its document. Whatever it was, the host is as it was before."""
+    original = project.hashes()
+    document = project.oeactl(*words, *LOAD)
+    assert project.hashes() == original
+    assert all(trial["outcome"] == "completed" for trial in document["trials"])
+    return document
+
+
+def verdict(document: Any) -> Any:
+    (found,) = document["analysis"]["verdicts"]
+    return found
+
+
+def test_oea_comes_out_improved(local: Project) -> None:
+    document = compared(local, "ab", "--recipe", "oea", "--set", "k0=2")
+    found = verdict(document)
+    assert found["says"] == "improved", found
+    assert found["effect"]["low"] > 1.0 and found["effect"]["pairs"] == 3
+    assert [trial["arm"] for trial in document["trials"]] == [t["arm"] for t in document["plan"]["trials"]]
+    assert len({trial["server"]["pid"] for trial in document["trials"]}) == 6
+    for trial in document["trials"]:
+        proven = [one["outcome"] for one in trial["activations"]]
+        assert proven == (["pass"] if trial["arm"] == "B" else [])
+    assert local.oeactl("status")["agrees"]
+    report = local.run("results", "report", "last", "--format", "pr")
+    assert "B improved" in report.stdout.splitlines()[0]
+
+
+@pytest.mark.e2e
+def test_a_planted_slowdown_regresses(local: Project) -> None:
+    folder = local.folder / "recipes" / "sleepy"
+    (folder / "cases" / "none").mkdir(parents=True)
+    (folder / "recipe.yaml").write_text(SLEEPY)
+    (folder / "cases" / "none" / "before.py").write_text("")
+    (folder / "cases" / "none" / "case.yaml").write_text(CASE)
+    found = verdict(compared(local, "ab", "--recipe", "sleepy"))
+    assert found["says"] == "regressed", found
+    assert found["effect"]["ratio"] < 0.77
+
+
+@pytest.mark.e2e
+def test_the_engine_against_itself_is_never_material(local: Project) -> None:
+    found = verdict(compared(local, "aa"))
+    assert not found["material"], found
+
+
+@pytest.mark.e2e
+def test_a_killed_client_is_resumed_and_the_host_ends_as_it_was(local: Project) -> None:
+    original = local.hashes()
+    words = ["ab", "--recipe", "oea", "--set", "k0=2", *LOAD, "--project", str(local.folder)]
+    client = subprocess.Popen(
+        [sys.executable, "-m", "oeactl", *words],
+        env={**os.environ, "XDG_STATE_HOME": str(local.folder / "record")},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        wait_for_trials(local.folder, 1, client)
+        time.sleep(20.0)  # in the middle of the next one
+    finally:
+        client.send_signal(signal.SIGKILL)
+        client.wait()
+    kept = {path: path.read_bytes() for path in trials(local.folder)}
+    document = local.oeactl("run", "resume", "last", "--yes")
+    assert verdict(document)["says"] == "improved"
+    assert verdict(document)["effect"]["pairs"] == 3
+    assert all(path.read_bytes() == data for path, data in kept.items())
+    assert local.hashes() == original
+    assert local.oeactl("status")["agrees"]
+
+
+def trials(folder: Path) -> list[Path]:
+    return sorted(folder.glob("results/runs/*/*/trials/*.json"))
+
+
+def wait_for_trials(folder: Path, count: int, client: subprocess.Popen[bytes]) -> None:
+    limit = time.monotonic() + 600
+    while len(trials(folder)) < count:
+        assert client.poll() is None, f"it ended with {client.returncode}"
+        assert time.monotonic() < limit, "no trial ended in time"
+        time.sleep(1.0)
