@@ -131,6 +131,8 @@ def divergence(one: dict[str, float], other: dict[str, float]) -> float:
     second has in ``other`` at most what is left there, and a token at most the least that was returned.
     Within that it is taken as close to ``one`` as can be. Joining outcomes never makes KL larger.
     """
+    if one == other:
+        return 0.0
     shared = one.keys() & other.keys()
     p, q = [exp(one[token]) for token in shared], [exp(other[token]) for token in shared]
     p_rest, q_rest = max(0.0, 1.0 - sum(p)), max(0.0, 1.0 - sum(q))

@@ -82,12 +82,12 @@ def comparison_view(comparison: Comparison, path: str, *, width: int) -> Any:
 
 
 def _limits(comparison: Comparison) -> list[str]:
-    said = []
-    if comparison.verdict != "changes answers":
-        said.append(
-            f"fewer than {comparison.least_changed} changed answers of {comparison.conditions[0].prompts} "
-            "cannot be told from chance"
-        )
+    said: list[str] = []
+    least, prompts = comparison.least_changed, comparison.conditions[0].prompts
+    if least > prompts:
+        said.append(f"{prompts} prompts are too few to tell any change from chance; it takes {least}")
+    elif comparison.verdict != "changes answers":
+        said.append(f"fewer than {least} changed answers of {prompts} cannot be told from chance")
     if comparison.restarted is None:
         said.append("of a URL nothing is known about restarts: ask the same server, or several starts of it")
     elif comparison.restarted:
