@@ -246,6 +246,7 @@ class PointRequest(Value, frozen=True, kw_only=True):
 
     url, model, tokenizer: as seen where the driver runs. deadline_s: when it is ended and counts as failed.
     served_model: the name by which requests ask for it. vocabulary: how many token ids it has, None unknown.
+    round: which of the warm-up's bursts this is, from 0; each has prompts of its own.
     """
 
     phase: Literal["warm-up", "measured"]
@@ -257,6 +258,7 @@ class PointRequest(Value, frozen=True, kw_only=True):
     dataset: DatasetKind = "random-ids"
     served_model: str = ""
     vocabulary: int | None = None
+    round: int = 0
 
     @property
     def requests(self) -> int:
@@ -264,7 +266,9 @@ class PointRequest(Value, frozen=True, kw_only=True):
 
     @property
     def seed(self) -> int:
-        return self.point.seed if self.phase == "measured" else self.point.warmup_seed
+        if self.phase == "measured":
+            return self.point.seed
+        return (self.point.warmup_seed + self.round) % (1 << 31)
 
 
 class PointMeasured(Value, frozen=True, kw_only=True):

@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 
 ConcurrencyOption = Annotated[
     str | None,
-    typer.Option("--concurrency", "-c", metavar="N,N,…", help="Levels in the order to measure them."),
+    typer.Option(
+        "--concurrency", "-c", metavar="N,N,…", help="Levels in the order to measure them; also 8..512x2."
+    ),
 ]
 InputOption = Annotated[
     int | None, typer.Option("--input-len", min=1, metavar="TOKENS", help="Prompt length.")

@@ -13,6 +13,10 @@ from collections.abc import Sequence
 from oeactl.core.host import Value
 from oeactl.core.load import Distribution, Measurement, PerRequest
 
+#: A server is warm when two bursts in a row are so alike, or later requests are not that much faster.
+SAME_RATE = 0.05
+FASTER_LATER = 0.1
+
 
 class Counted(Value, frozen=True, kw_only=True):
     """What a client knows beside the rows. duration_s: first send to last token; accept_length: of drafts."""
@@ -84,6 +88,21 @@ def measure(rows: PerRequest, counted: Counted) -> Measurement | None:
         tpot_ms=distribution(tpots) if tpots else None,
         itl_ms=distribution(itls) if itls else None,
     )
+
+
+def has_settled(rates: Sequence[float], rows: PerRequest | None) -> bool:
+    """Whether a server is warm. rates: of the bursts so far; rows: of the last one.
+
+    Either the last burst was as fast as the one before, or within it later requests took no less time than
+    earlier ones: what compiles or captures makes the first ones slow.
+    """
+    if len(rates) > 1 and abs(rates[-1] / rates[-2] - 1) <= SAME_RATE:
+        return True
+    if rows is None or len(rows.errors) < 2:
+        return False
+    took = [ttft + math.fsum(gaps) for ttft, gaps in zip(rows.ttfts_s, rows.itls_s, strict=True)]
+    half = len(took) // 2
+    return math.fsum(took[-half:]) >= (1 - FASTER_LATER) * math.fsum(took[:half])
 
 
 def steady_rate(rows: PerRequest, concurrency: int) -> tuple[float, float] | None:

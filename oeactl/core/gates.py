@@ -66,7 +66,7 @@ class Evidence(Value, frozen=True, kw_only=True):
 
     failure: why the driver has no measurement. flushed: None where the engine has no such request.
     token_after: a token was generated after the level; None when that was not tried. gpus: cards on the host.
-    activations: None where nobody could look.
+    activations: None where nobody could look. warm_up_rates: of its bursts; warmed_up: they had settled.
     client: how the client fared, None where it does not tell. eos_ignored: answers could not end early.
     input_exact: prompts have the length asked in tokens.
     """
@@ -83,6 +83,8 @@ class Evidence(Value, frozen=True, kw_only=True):
     targets: tuple[Target, ...] = ()
     activations: tuple[Activation, ...] | None = ()
     gpus: int = 0
+    warm_up_rates: tuple[float, ...] = ()
+    warmed_up: bool = True
     client: ClientLoad | None = None
     dataset: DatasetKind = "random-ids"
     eos_ignored: bool = True
@@ -101,6 +103,7 @@ def judge(evidence: Evidence) -> tuple[Gate, ...]:
         _cached_prompt(evidence),
         _retokenized(evidence),
         _figures(evidence),
+        _warm_up(evidence),
         _flush(evidence),
         _same_server(evidence),
         _alive(evidence),
@@ -267,6 +270,16 @@ def _figures(evidence: Evidence) -> Gate:
             name, f"requests add up to {sum(rows.output_lens)} tokens, not {measured.output_tokens}"
         )
     return _passed(name)
+
+
+def _warm_up(evidence: Evidence) -> Gate:
+    name, rates = "warm_up", evidence.warm_up_rates
+    if not rates:
+        return _not_seen(name, "there was no warm-up")
+    seen = " -> ".join(f"{rate:,.0f}" for rate in rates) + " tok/s"
+    if evidence.warmed_up:
+        return _passed(name, seen)
+    return _passed(name, f"still getting faster after {len(rates)} bursts: {seen}", warning=True)
 
 
 def _flush(evidence: Evidence) -> Gate:

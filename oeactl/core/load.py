@@ -25,7 +25,8 @@ _REQUESTS_PER_STREAM = 10
 _REQUESTS_AT_LEAST = 16
 _WARMUP_PER_STREAM = 2
 _NUMBER = re.compile(r"[0-9]{1,9}")
-_RANGE = re.compile(r"[0-9]+\.\.[0-9]+.*")
+_RANGE = re.compile(r"([0-9]{1,9})\.\.([0-9]{1,9})(?:([x+])([0-9]{1,9}))?")
+_LEVELS_AT_MOST = 64
 
 #: random-ids: of exactly the length asked; the others are text, whose length only the server can count.
 DatasetKind = Literal["random-ids", "natural", "shared-prefix", "file"]
@@ -134,19 +135,43 @@ class PerRequest(Value, frozen=True, kw_only=True):
 
 
 def parse_concurrency(text: str) -> tuple[int, ...]:
-    """Read ``64,128,256``: distinct positive integers in the order wanted. Raises UsageError."""
+    """Read ``64,128,256`` or ``8..512x2`` or ``8..64+8``: distinct positive integers in the order wanted.
+
+    A range has its first and, where a step meets it, its last level; without a step it doubles. Raises
+    UsageError.
+    """
     levels: list[int] = []
     for piece in (part.strip() for part in text.split(",")):
-        if _RANGE.fullmatch(piece):
-            raise _bad_levels(f"'{piece}' is a range, which --concurrency does not take yet")
-        if not _NUMBER.fullmatch(piece):
-            raise _bad_levels(f"'{piece}' is not a level of concurrency" if piece else "an empty level")
-        level = int(piece)
-        if level == 0:
-            raise _bad_levels("a concurrency of 0 sends nothing")
-        if level in levels:
-            raise _bad_levels(f"level {level} is given twice")
+        found = _RANGE.fullmatch(piece)
+        for level in _ranged(piece, found) if found else (_single(piece),):
+            if level in levels:
+                raise _bad_levels(f"level {level} is given twice")
+            levels.append(level)
+    if len(levels) > _LEVELS_AT_MOST:
+        raise _bad_levels(f"{len(levels)} levels are more than a sweep takes, {_LEVELS_AT_MOST}")
+    return tuple(levels)
+
+
+def _single(piece: str) -> int:
+    if not _NUMBER.fullmatch(piece):
+        raise _bad_levels(f"'{piece}' is not a level of concurrency" if piece else "an empty level")
+    if int(piece) == 0:
+        raise _bad_levels("a concurrency of 0 sends nothing")
+    return int(piece)
+
+
+def _ranged(piece: str, found: re.Match[str]) -> tuple[int, ...]:
+    first, last, step = int(found[1]), int(found[2]), int(found[4] or 2)
+    grows = found[3] != "+"
+    if first == 0:
+        raise _bad_levels("a concurrency of 0 sends nothing")
+    if last < first or step < (2 if grows else 1):
+        raise _bad_levels(f"'{piece}' goes nowhere")
+    levels: list[int] = []
+    level = first
+    while level <= last and len(levels) <= _LEVELS_AT_MOST:
         levels.append(level)
+        level = level * step if grows else level + step
     return tuple(levels)
 
 
@@ -205,5 +230,5 @@ def _draw(text: str) -> int:
 
 def _bad_levels(what: str) -> UsageError:
     return UsageError(
-        what, where="--concurrency", hint="levels are positive integers: --concurrency 64,128,256"
+        what, where="--concurrency", hint="levels are positive integers: 64,128,256, or 8..512x2, or 8..64+8"
     )

@@ -184,7 +184,8 @@ class DriverRecord(Value, frozen=True, kw_only=True):
 class WarmUp(Value, frozen=True, kw_only=True):
     """Requests sent before the measured ones and thrown away, then the flush of the prefix cache.
 
-    flushed: None where the server has no such request.
+    flushed: None where the server has no such request. rates: output tok/s of each burst; requests and
+    completed count all of them, the other figures are the last one's. steady: whether it had settled.
     """
 
     requests: int
@@ -193,6 +194,8 @@ class WarmUp(Value, frozen=True, kw_only=True):
     output_tokens_per_s: float
     flushed: bool | None
     flush_attempts: int
+    rates: tuple[float, ...] = ()
+    steady: bool | None = None
 
 
 class RawFile(Value, frozen=True, kw_only=True):

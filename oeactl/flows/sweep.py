@@ -18,7 +18,7 @@ import msgspec
 
 from oeactl.core.activation import activations
 from oeactl.core.experiment import Failure, first_error
-from oeactl.core.figures import steady_rate
+from oeactl.core.figures import has_settled, steady_rate
 from oeactl.core.gates import Evidence, Target, failures, judge, leader, warnings
 from oeactl.core.host import ProofFile, Reply, ServerState, Survey
 from oeactl.core.load import Point, Sweep
@@ -35,6 +35,8 @@ _FLUSH_TRIES = 3  # the engine itself asks for a while each time
 _FLUSH_PAUSE_S = 2.0
 _START_S = 300.0  # a client that imports its engine from a cold disk
 _SLOWER = 5.0  # how many times slower than its warm-up a level may be before it is given up
+_WARM_UPS = 4  # bursts at most, and none begins after so long
+_WARM_UP_S = 900.0
 _TAIL_LINES = 20
 _LOST_LINES = 200  # the first error stands above what follows from it
 _TOKEN_PROMPT = (11, 12, 13, 14, 15, 16, 17, 18)
@@ -162,23 +164,42 @@ def _burst(course: Course, point: Point) -> tuple[PointMeasured, WarmUp | None]:
     """Warm up, flush, measure. What spoils one of them spoils the level, and is its failure."""
     progress = course.site.progress
     progress.update("warming up")
-    warmed = course.driver.run(_request(course, point, None), progress)
+    warmed, rates = _warmed(course, point)
     if warmed.measurement is None:
         failure = f"the warm-up failed: {warmed.failure}"
         return msgspec.structs.replace(warmed, failure=failure), None
     flushed, attempts = _flush(course)
     warm_up = WarmUp(
-        requests=point.warmup_requests,
-        completed=warmed.measurement.completed,
+        requests=point.warmup_requests * len(rates),
+        completed=warmed.measurement.completed + point.warmup_requests * (len(rates) - 1),
         duration_s=warmed.measurement.duration_s,
         output_tokens_per_s=warmed.measurement.output_tokens_per_s,
         flushed=flushed,
         flush_attempts=attempts,
+        rates=rates,
+        steady=has_settled(rates, warmed.requests),
     )
     if flushed is False:
         return PointMeasured(argv=warmed.argv, failure=_NOT_FLUSHED), warm_up
     progress.update("measuring")
     return course.driver.run(_request(course, point, warm_up), progress), warm_up
+
+
+def _warmed(course: Course, point: Point) -> tuple[PointMeasured, tuple[float, ...]]:
+    """Bursts with prompts of their own until the server has settled; the last one, and the rate of each."""
+    rates: list[float] = []
+    begun = course.site.clock.now()
+    for number in range(_WARM_UPS):
+        request = msgspec.structs.replace(_request(course, point, None), round=number)
+        warmed = course.driver.run(request, course.site.progress)
+        if warmed.measurement is None:
+            break
+        rates.append(warmed.measurement.output_tokens_per_s)
+        late = course.site.clock.now() - begun > _WARM_UP_S
+        if late or warmed.measurement.failed or has_settled(rates, warmed.requests):
+            break
+        course.site.progress.update("warming up: it is still getting faster")
+    return warmed, tuple(rates)
 
 
 def _request(course: Course, point: Point, warm_up: WarmUp | None) -> PointRequest:
@@ -225,6 +246,8 @@ def _look_again(
         requests=measured.requests,
         failure=measured.failure,
         flushed=warm_up.flushed if warm_up else None,
+        warm_up_rates=warm_up.rates if warm_up else (),
+        warmed_up=warm_up is None or warm_up.steady is not False,
         token_after=None if reply.status in _NOT_SERVED else tokens_in(reply) > 0,
         token_problem=reply.error or f"HTTP {reply.status}",
         targets=targets(begun, survey) if begun and survey else (),

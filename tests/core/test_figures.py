@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oeactl.core.figures import Counted, distribution, measure, quantile, steady_rate
+from oeactl.core.figures import Counted, distribution, has_settled, measure, quantile, steady_rate
 from oeactl.core.load import PerRequest
 
 
@@ -49,6 +49,27 @@ def test_percentiles_are_in_order_and_within_the_values(values: list[float]) -> 
     told = [min(values), found.median, found.p90, found.p95, found.p99, max(values)]
     assert told == sorted(told)
     assert quantile(sorted(values), 1.0) == max(values)
+
+
+def cold(first: float, later: float) -> PerRequest:
+    count = 4
+    return PerRequest(
+        input_lens=(1,) * count,
+        output_lens=(2,) * count,
+        ttfts_s=(first, first, later, later),
+        itls_s=((0.1,),) * count,
+        errors=("",) * count,
+        generated_texts=("",) * count,
+    )
+
+
+def test_a_server_has_settled_when_later_requests_are_no_faster_or_bursts_are_alike() -> None:
+    assert has_settled([100.0], cold(1.0, 1.0))
+    assert has_settled([100.0], cold(1.0, 1.2))
+    assert not has_settled([100.0], cold(1.0, 0.5))
+    assert not has_settled([100.0, 200.0], cold(1.0, 0.5))
+    assert has_settled([100.0, 104.0], cold(1.0, 0.5))
+    assert not has_settled([100.0], None)
 
 
 def test_the_steady_rate_leaves_ramps_out() -> None:

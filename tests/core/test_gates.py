@@ -123,6 +123,7 @@ UNSEEN: list[tuple[str, dict[str, Any]]] = [
     ("cached_prompt", measured(cached_input_tokens=None)),
     ("retokenized", measured(output_tokens_retokenized=None)),
     ("flush", {"flushed": None}),
+    ("warm_up", {"warm_up_rates": ()}),
     ("same_server", {"before": ServerState(recorded=None, listener=None), "after": DOWN}),
     ("alive_after", {"token_after": None}),
     ("source", {"targets": ()}),
@@ -145,6 +146,12 @@ def test_what_could_not_be_seen_is_not_measured_and_voids_nothing(name: str, bli
     assert found.outcome == "not_measured"
     assert found.reason
     assert not any(line.startswith(f"{name}:") for line in failures(judge(some_evidence(POINT, **blind))))
+
+
+def test_a_server_that_was_still_getting_faster_warns() -> None:
+    found = gate("warm_up", warm_up_rates=(1187.0, 5000.0, 11174.0), warmed_up=False)
+    assert (found.outcome, found.warning) == ("pass", True)
+    assert "still getting faster after 3 bursts: 1,187 -> 5,000 -> 11,174 tok/s" in found.reason
 
 
 def test_a_shared_prefix_is_meant_to_come_from_the_cache() -> None:

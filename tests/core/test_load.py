@@ -21,7 +21,16 @@ from oeactl.errors import UsageError
 
 @pytest.mark.parametrize(
     ("text", "levels"),
-    [("64,128,256", (64, 128, 256)), ("1", (1,)), (" 8 , 4 ", (8, 4)), ("128,1", (128, 1))],
+    [
+        ("64,128,256", (64, 128, 256)),
+        ("1", (1,)),
+        (" 8 , 4 ", (8, 4)),
+        ("128,1", (128, 1)),
+        ("8..64x2", (8, 16, 32, 64)),
+        ("8..60", (8, 16, 32)),
+        ("1..81x3", (1, 3, 9, 27, 81)),
+        ("4..12+4,100", (4, 8, 12, 100)),
+    ],
 )
 def test_a_list_of_levels_is_taken_in_the_order_given(text: str, levels: tuple[int, ...]) -> None:
     assert parse_concurrency(text) == levels
@@ -45,7 +54,13 @@ def test_a_list_of_levels_is_taken_in_the_order_given(text: str, levels: tuple[i
         ("9999999999", "is not a level"),
         ("4,8,4", "level 4 is given twice"),
         ("4,04", "level 4 is given twice"),
-        ("8..512x2", "'8..512x2' is a range"),
+        ("8..4x2", "'8..4x2' goes nowhere"),
+        ("1..8x1", "'1..8x1' goes nowhere"),
+        ("1..8+0", "'1..8+0' goes nowhere"),
+        ("0..8", "sends nothing"),
+        ("8..512x", "is not a level"),
+        ("8..16,16", "level 16 is given twice"),
+        ("1..999999999+1", "more than a sweep takes"),
     ],
 )
 def test_what_is_no_list_of_levels_is_refused_with_the_piece(text: str, says: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -241,6 +242,42 @@ def test_a_flush_that_is_never_confirmed_voids_the_level_without_measuring_it(re
     (point,) = done.run.trials[0].points
     assert not point.valid
     assert {line.partition(":")[0] for line in point.reasons} == {"completed", "flush"}
+
+
+def climbing(*rates: float) -> Callable[[PointRequest], PointMeasured]:
+    """A server that compiles: each burst has its rate, and within each the first requests are the slowest."""
+    left = list(rates)
+
+    def happen(request: PointRequest) -> PointMeasured:
+        point = msgspec.structs.replace(request.point, requests=request.requests)
+        count = point.requests
+        rows = some_rows(point, ttfts_s=tuple(0.1 * (count - n) for n in range(count)))
+        return PointMeasured(
+            argv=(), measurement=a_measurement(point, tokens_per_s=left.pop(0)), requests=rows
+        )
+
+    return happen
+
+
+def test_a_server_that_still_compiles_is_warmed_up_until_its_rate_holds(ready: Bench) -> None:
+    ready.driver.happens[(4, "warm-up")] = climbing(1187.0, 5000.0, 11000.0, 11174.0)
+    done = ready.run(4)
+    assert done.error is None
+    warm_up = done.run.trials[0].points[0].warm_up
+    assert warm_up is not None
+    assert warm_up.rates == (1187.0, 5000.0, 11000.0, 11174.0)
+    assert (warm_up.steady, warm_up.requests) == (True, 32)
+    seeds = [request.seed for request in ready.driver.requests]
+    assert len(set(seeds)) == len(seeds) == 5
+
+
+def test_a_server_that_never_settles_is_measured_after_a_few_bursts_and_it_is_said(ready: Bench) -> None:
+    ready.driver.happens[(4, "warm-up")] = climbing(100.0, 200.0, 400.0, 800.0, 1600.0)
+    done = ready.run(4)
+    assert done.error is None
+    warm_up = done.run.trials[0].points[0].warm_up
+    assert warm_up is not None and (warm_up.steady, len(warm_up.rates)) == (False, 4)
+    assert ["warm_up" in note for note in ready.told.notes] == [True]
 
 
 def test_ctrl_c_keeps_the_finished_levels_and_says_where(ready: Bench) -> None:

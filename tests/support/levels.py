@@ -83,6 +83,7 @@ def some_evidence(point: Point | None = None, **changes: Any) -> Evidence:
         measurement=a_measurement(point),
         requests=some_rows(point),
         flushed=True,
+        warm_up_rates=(400.0,),
         token_after=True,
     )
     return msgspec.structs.replace(evidence, **changes)
