@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,6 +11,7 @@ from oeactl.cli.common import Call, command, group
 from oeactl.cli.report import export, report
 
 if TYPE_CHECKING:
+    from oeactl.core.run import Run
     from oeactl.edges.store import ResultsFolder
 
 RunArgument = Annotated[
@@ -42,14 +43,20 @@ def list_runs(call: Call) -> None:
 @command("oeactl results show last", "oeactl results show 20261129T031500Z-oea-1f3a9c2e --json")
 def show(call: Call, run: RunArgument = "last") -> None:
     """Show one run: its verdicts or levels, and why some are void."""
-    from oeactl.render.experiment import conclusion_view
-    from oeactl.render.results import run_document, run_view
+    from oeactl.render.results import run_document
 
     found = _store(call).load(run)
-    if found.plan.design is not None:
-        call.emit(run_document(found), lambda: conclusion_view(found, width=call.width))
-        return
-    call.emit(run_document(found), lambda: run_view(found, width=call.width))
+    call.emit(run_document(found), lambda: _view(call, found))
+
+
+def _view(call: Call, run: Run) -> Any:
+    """A run as it is read: by its verdicts where it has a design, else by its levels."""
+    from oeactl.render.experiment import conclusion_view
+    from oeactl.render.results import run_view
+
+    if run.plan.design is not None:
+        return conclusion_view(run, width=call.width)
+    return run_view(run, width=call.width)
 
 
 @command("oeactl results compare 20261129T0315 20261129T0340")
@@ -85,7 +92,6 @@ def attach(call: Call, run: RunArgument, file: FileArgument) -> None:
     from oeactl.core.attachments import read_attachment
     from oeactl.edges.clock import SystemClock
     from oeactl.errors import UsageError
-    from oeactl.render.results import run_view
 
     store = _store(call)
     found = store.load(run)
@@ -98,7 +104,7 @@ def attach(call: Call, run: RunArgument, file: FileArgument) -> None:
     shown = store.load(found.path)
     call.emit(
         {"path": path, "attachment": msgspec.to_builtins(attachment)},
-        lambda: run_view(shown, width=call.width),
+        lambda: _view(call, shown),
     )
 
 

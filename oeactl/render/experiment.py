@@ -15,6 +15,7 @@ from oeactl.core import stats
 from oeactl.core.experiment import Design, Effect, Foreseen, LevelEffect, Verdict
 from oeactl.core.run import ArmAtLevel, Plan, Run, Trial
 from oeactl.core.verdicts import result_of
+from oeactl.render.attachments import attachment_lines
 from oeactl.render.results import Column, fitting, run_document, table
 
 _DASH = "-"
@@ -66,6 +67,7 @@ def conclusion_view(run: Run, *, width: int, left: str | None = None) -> Any:
     parts += [Text(line, style="yellow") for line in failure_lines(run)]
     if left is not None:
         parts.append(Text(f"left: {left}"))
+    parts += [Text(line) for line in attachment_lines(run)]
     return Group(*parts, Text(run.path))
 
 
