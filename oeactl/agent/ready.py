@@ -11,7 +11,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from . import commands, http, log, port, process, record, units
+from . import commands, containers, http, log, port, process, record, units
 from .server import root_of
 from .wire import operation
 
@@ -169,14 +169,15 @@ class Watch:
         self.since = wanted[1]
         ours = last is not None and last.key == wanted
         self.family = last.members() if last and ours else process.Family(self.leader)
-        self.tail = log.Tail(request["log"], last.log_begin if last and ours else 0)
+        path = request["log"] or (last.log if last and ours else "")
+        self.tail = log.Tail(path, last.log_begin if last and ours else 0)
         self.text = "starting"
         self.done: float | None = None
         self.total: float | None = None
         self._phase_until = 0.0
         self._status_at, self._status_failed = time.monotonic() + STATUS_EVERY_S, 0
         self._looked_at = 0.0
-        self._restarts = units.restarts_of(request)
+        self._restarts = units.restarts_of(request) + containers.restarts_of(request)
         self.loops = False
 
     def read_log(self, probe: Probe) -> None:
@@ -196,9 +197,7 @@ class Watch:
         if self.leader:
             if process.alive(self.leader):
                 return None
-            self.loops = bool(self.request.get("unit")) and units.starts_again(
-                self.request["unit"], self._restarts
-            )
+            self.loops = self._starts_again()
             return AGAIN if self.loops else "the server's process ended"
         if time.monotonic() < self._status_at:
             return None
@@ -206,8 +205,17 @@ class Watch:
         self._status_failed = self._status_failed + 1 if commands.is_running(self.request) is False else 0
         return "the status command says it does not run" if self._status_failed >= STATUS_TRIES else None
 
+    def _starts_again(self) -> bool:
+        unit: str | None = self.request.get("unit")
+        container: str | None = self.request.get("container")
+        if unit:
+            return units.starts_again(unit, self._restarts)
+        return containers.starts_again(container, self._restarts) if container else False
+
     def stranger(self, settled: bool = False) -> str | None:
         """Who else holds the port: one look a second, it is slow. settled: somebody must hold it by now."""
+        if self.request.get("container"):
+            return None  # docker's own proxy may hold its port
         if not settled and time.monotonic() < self._looked_at + 1.0:
             return None
         self._looked_at = time.monotonic()

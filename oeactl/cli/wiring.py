@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from oeactl.cli.common import Call
+    from oeactl.edges.containers import ContainerFiles
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,13 +48,13 @@ def wired(call: Call, host: Host, *, yes: bool = False) -> Iterator[Wired]:
     try:
         if needs_home(host):
             host = at_home(host, _home(remote))
-        agent = AgentLink(remote, python=host.engine.python, become=host.become, keep=True)
-        files = AgentFiles(agent)
+        agent, inner = _agents(remote, host)
+        files = _files(host, agent, inner)
         key = _api_key(host)
         site = Site(
             host=host,
             files=files,
-            server=_server(host, agent, files, key),
+            server=_server(host, agent, inner, files, key),
             engine=_engine(host, agent, key),
             clock=SystemClock(),
             progress=call.progress,
@@ -63,13 +64,38 @@ def wired(call: Call, host: Host, *, yes: bool = False) -> Iterator[Wired]:
         )
         yield Wired(
             site=site,
-            driver=lambda: _driver(host, agent, key),
+            driver=lambda: _driver(host, inner, key),
             remote=remote,
             agent=agent,
             api_key=key,
         )
     finally:
         remote.close()
+
+
+def _agents(remote: Remote, host: Host) -> tuple[AgentLink, AgentLink]:
+    """One on the host, one where its engine's files are: the same, unless they are in a container."""
+    container = host.server.container if host.server else None
+    if container is None:
+        agent = AgentLink(remote, python=host.engine.python, become=host.become, keep=True)
+        return agent, agent
+    inner = AgentLink(remote, python=host.engine.python, become=host.become, container=container)
+    return AgentLink(remote, become=host.become, keep=True), inner
+
+
+def _files(host: Host, agent: AgentLink, inner: AgentLink) -> AgentFiles | ContainerFiles:
+    from oeactl.edges.containers import ContainerFiles
+
+    container = host.server.container if host.server else None
+    if container is None:
+        return AgentFiles(agent)
+    return ContainerFiles(inner, agent, container=container, place=_outside(host, container))
+
+
+def _outside(host: Host, container: str) -> dict[str, Any]:
+    """Where a docker host keeps what it knows of a container."""
+    state_dir = f"{host.state_dir}/docker-{container}" if host.state_dir else None
+    return {"root": f"/docker/{container}", "state_dir": state_dir}
 
 
 def _remote(host: Host) -> Remote:
@@ -115,7 +141,9 @@ def _api_key(host: Host) -> str | None:
     return os.environ[name]
 
 
-def _server(host: Host, agent: AgentLink, files: AgentFiles, key: str | None) -> Server | None:
+def _server(
+    host: Host, agent: AgentLink, inner: AgentLink, files: AgentFiles | ContainerFiles, key: str | None
+) -> Server | None:
     from oeactl.edges.servers.commands import CommandsServer
     from oeactl.edges.servers.process import ProcessServer
 
@@ -126,17 +154,17 @@ def _server(host: Host, agent: AgentLink, files: AgentFiles, key: str | None) ->
     def root() -> str:
         return files.root(survey_request(host, (), data=False))
 
-    place: dict[str, Any] = {
-        "root": root,
-        "state_dir": host.state_dir,
+    common: dict[str, Any] = {
         "url": spec.url,
-        "log": spec.log,
         "kind": host.engine.kind,
         "ready_timeout_s": spec.ready_timeout_s,
         "stop_timeout_s": spec.stop_timeout_s,
         "api_key": key,
         "canary": spec.canary,
     }
+    if spec.container is not None:
+        return _docker_server(host, spec.container, agent, inner, root, common)
+    place = {**common, "root": root, "state_dir": host.state_dir, "log": spec.log}
     if spec.manager == "process":
         return ProcessServer(agent, **place)
     if spec.manager == "systemd":
@@ -146,6 +174,28 @@ def _server(host: Host, agent: AgentLink, files: AgentFiles, key: str | None) ->
         return SystemdServer(agent, unit=spec.unit, argv=spec.argv, **place)
     return CommandsServer(
         agent, start=spec.start, stop=spec.stop, status=spec.status, cwd=spec.cwd, env=spec.env, **place
+    )
+
+
+def _docker_server(
+    host: Host,
+    container: str,
+    agent: AgentLink,
+    inner: AgentLink,
+    root: Callable[[], str],
+    common: dict[str, Any],
+) -> Server:
+    from oeactl.edges.servers.docker import DockerServer
+
+    outside = _outside(host, container)
+    return DockerServer(
+        agent,
+        container=container,
+        inner=inner,
+        inside=lambda: {"root": root(), "state_dir": host.state_dir},
+        root=lambda: outside["root"],
+        state_dir=outside["state_dir"],
+        **common,
     )
 
 

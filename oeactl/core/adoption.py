@@ -77,7 +77,7 @@ def adopt_process(found: FoundServer, *, keep: Sequence[str] = ()) -> Adopted:
         raise Refused(
             f"pid {found.pid} lives in {found.keeper}: its interpreter and its files are the container's",
             where=f"pid {found.pid}",
-            hint="manager: commands starts and stops it; engine.root names a folder that is mounted there",
+            hint="write its entry by hand, with manager: docker (docs/containers.md)",
         )
     python, unknown = _python(found)
     argv, flags = secret_words(found.argv[1:], found.secret_flags)

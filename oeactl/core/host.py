@@ -99,7 +99,10 @@ class Lease(Value, frozen=True, kw_only=True):
 
 
 class Journal(Value, frozen=True, kw_only=True):
-    """The host's record for one engine root."""
+    """The host's record for one engine root.
+
+    gone: recipes that went with a container which was made anew since.
+    """
 
     root: str
     layers: tuple[Layer, ...] = ()
@@ -107,6 +110,7 @@ class Journal(Value, frozen=True, kw_only=True):
     pending: Pending | None = None
     lease: Lease | None = None
     recovered: str | None = None
+    gone: tuple[str, ...] = ()
 
 
 class FileState(Value, frozen=True, kw_only=True):
@@ -184,13 +188,14 @@ class SurveyRequest(Value, frozen=True, kw_only=True):
 
 
 class Survey(Value, frozen=True, kw_only=True):
-    """Everything one look at a host tells."""
+    """Everything one look at a host tells. at_rest: a container that does not run, as it was seen last."""
 
     host: HostFacts
     engine: EngineFacts
     files: tuple[FileState, ...]
     journal: Journal
     model: ModelFacts | None = None
+    at_rest: bool = False
 
 
 class FileWrite(Value, frozen=True, kw_only=True):

@@ -36,15 +36,17 @@ _TOP = HostsDocument.__struct_fields__
 _HERE = ("identity_file", "ssh_config")
 _THERE = ("state_dir", "engine.python", "engine.root", "server.cwd", "server.log")
 _NETWORK = ("address", "port", "user", "identity_file", "proxy_jump", "ssh_config")
-_LATER = ("docker", "compose")
+_LATER = ("compose",)
 _MANAGED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {  # manager -> keys it needs, keys not its own
-    "process": (("argv", "log"), ("start", "stop", "status", "unit")),
-    "commands": (("start", "stop"), ("argv", "unit")),
-    "systemd": (("unit", "log"), ("start", "stop", "status")),
+    "process": (("argv", "log"), ("start", "stop", "status", "unit", "container")),
+    "commands": (("start", "stop"), ("argv", "unit", "container")),
+    "systemd": (("unit", "log"), ("start", "stop", "status", "container")),
+    "docker": (("container",), ("start", "stop", "status", "unit", "log")),
 }
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAME = re.compile(r"[A-Za-z0-9_:][A-Za-z0-9_.:%-]*")
 _UNIT = re.compile(r"[A-Za-z0-9_@.:\\-]+\.service")
+_CONTAINER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _REFERENCE = re.compile(r"\$\{([^}]*)\}")
 _WHOLE_WORD = re.compile(r"(?:--?[A-Za-z0-9_-]+=)?\$\{[A-Za-z_][A-Za-z0-9_]*\}")  # of argv: a secret's value
 _INTERPRETER = re.compile(r"(python|pypy)[0-9.]*")
@@ -214,6 +216,8 @@ def _faults(entry: Entry, server: ServerSpec) -> list[tuple[str, str, str | None
         fault("api_key_env", ".api_key_env' must be the name of a variable of this machine, never a key")
     if server.unit is not None and not _UNIT.fullmatch(server.unit):
         fault("unit", f".unit' must be the name of a service, like glm5.service, not '{server.unit}'")
+    if server.container is not None and not _CONTAINER.fullmatch(server.container):
+        fault("container", f".container' cannot be '{server.container}'")
     needed, foreign = _MANAGED[server.manager]
     for key in needed:
         if not getattr(server, key):

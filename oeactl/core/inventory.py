@@ -33,12 +33,13 @@ class ServerSpec(Value, frozen=True, kw_only=True):
     """How the server is begun and asked. argv comes after the interpreter; url is as seen on the host.
 
     start, stop, status: argv of the ``commands`` manager (status is optional; exit code 0 means running).
-    unit: of the ``systemd`` manager; argv and env are then what the unit itself says, for whoever asks.
+    unit: of the ``systemd`` manager; container: of the ``docker`` manager; argv and env are then what the
+    unit or the container itself says, for whoever asks.
     gpus: None when not stated. api_key_env: the name of a variable on this machine. canary: completions that
     must come, beside the first, before the server counts as ready.
     """
 
-    manager: Literal["process", "commands", "systemd"] = "process"
+    manager: Literal["process", "commands", "systemd", "docker"] = "process"
     url: str = "http://127.0.0.1:30000"
     gpus: Annotated[int, msgspec.Meta(ge=0)] | None = None
     cwd: str | None = None
@@ -48,6 +49,7 @@ class ServerSpec(Value, frozen=True, kw_only=True):
     stop: tuple[str, ...] = ()
     status: tuple[str, ...] = ()
     unit: str | None = None
+    container: str | None = None
     log: str = ""
     api_key_env: str | None = None
     canary: Annotated[int, msgspec.Meta(ge=0)] = 0

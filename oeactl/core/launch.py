@@ -95,6 +95,8 @@ def launch_fault(host: Host, layer: Layer) -> str | None:
     if layer.args and host.server.manager == "systemd" and not host.server.argv:
         words = " ".join(layer.args)
         return f"it adds {words} to the launch, and server.argv does not say what the unit starts"
+    if host.server.manager == "docker":
+        return "it changes how the server is started, and a container keeps what it was made with"
     return None
 
 

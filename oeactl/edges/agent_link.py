@@ -145,10 +145,17 @@ class AgentLink:
 
     become: None, or "sudo" to act as root (no password is ever asked for: ``sudo -n``). keep: ask one program
     in turns instead of starting one for each question; it ends with ``close``, or a minute after the last.
+    container: run it there, by ``docker exec -i``; python is then the container's.
     """
 
     def __init__(
-        self, remote: Remote, *, python: str | None = None, become: str | None = None, keep: bool = False
+        self,
+        remote: Remote,
+        *,
+        python: str | None = None,
+        become: str | None = None,
+        keep: bool = False,
+        container: str | None = None,
     ) -> None:
         if become not in (None, "sudo"):
             raise UsageError(
@@ -161,7 +168,8 @@ class AgentLink:
         self._python = python or "python3"
         self._become = become
         prefix = ("sudo", "-n", "--") if become else ()
-        self._argv = (*prefix, self._python, "-I", "-S", "-c", BOOTSTRAP)
+        inside = ("docker", "exec", "-i", container) if container else ()
+        self._argv = (*prefix, *inside, self._python, "-I", "-S", "-c", BOOTSTRAP)
         self._keep = keep
         self._turn = threading.Lock()
         self._kept: Dialogue | None = None

@@ -36,7 +36,7 @@ from oeactl.flows.lifecycle import (
 )
 from oeactl.flows.prove import inactive, prove, remedy_after_exercise, verdicts_of
 from oeactl.flows.rollback import Rollback
-from oeactl.flows.site import Site, claim, look_only, look_settled, model_facts
+from oeactl.flows.site import Site, awake, claim, look_only, look_settled, model_facts
 from oeactl.ports import Failed
 
 _GATHERERS = {"sglang": ("sglang.srt.models.registry",)}
@@ -63,6 +63,7 @@ def patch(
     bind(recipe, sets, {}, transformer)  # what is wrong with the words is said before anyone is contacted
     site.progress.step(f"looking at {site.host.name}")
     survey = look_only(site, recipe.modules) if dry_run else look_settled(site, recipe.modules)
+    awake(site, survey)
     bound = bind(recipe, sets, model_facts(survey.model), transformer)
     plan = _plan(site, bound, survey, operation=operation, applied_at=applied_at)
     if isinstance(plan, AlreadyApplied):

@@ -21,7 +21,7 @@ from oeactl.errors import Degraded, Interrupted
 from oeactl.flows.lease import LEASE_S, KeepingProgress, Lease
 from oeactl.flows.lifecycle import ask_to_stop, bring_up, is_running, last_words, server_of, take_down
 from oeactl.flows.prove import inactive, prove, remedy_after_exercise, strays
-from oeactl.flows.site import Site, claim, look_settled
+from oeactl.flows.site import Site, awake, claim, look_settled
 from oeactl.ports import Failed
 
 
@@ -40,6 +40,7 @@ def revert(
     """
     site.progress.step(f"looking at {site.host.name}")
     survey = look_settled(site, (), force=force)
+    awake(site, survey)
     plan = plan_revert(survey, recipe=recipe, force=force)
     if isinstance(plan, Refusal):
         raise plan.error()

@@ -10,7 +10,7 @@ from oeactl.core.host import Holder, Journal, ModelFacts, Survey, SurveyRequest
 from oeactl.core.inventory import Host
 from oeactl.core.launch import model_of
 from oeactl.core.results import moment
-from oeactl.errors import Degraded, Locked
+from oeactl.errors import Degraded, Locked, Refused
 from oeactl.ports import Clock, Engine, Files, Progress, Prompt, Server
 
 
@@ -64,6 +64,16 @@ def look_settled(site: Site, modules: tuple[str, ...], *, data: bool = True, for
     if journal.recovered:
         site.progress.note(journal.recovered)
     return look(site, modules, data=data)
+
+
+def awake(site: Site, survey: Survey) -> None:
+    """Raise Refused where the engine's files are in a container that does not run."""
+    if survey.at_rest:
+        raise Refused(
+            "the container does not run, and its files are inside",
+            where=site.host.name,
+            hint=f"oeactl start --host {site.host.name}; then this again",
+        )
 
 
 def claim(site: Site, journal: Journal) -> None:

@@ -77,6 +77,11 @@ def _file_status(standing: Standing) -> FileStatus:
 
 def _pending(site: Site, survey: Survey) -> list[Trouble]:
     pending = survey.journal.pending
+    if survey.journal.gone:
+        names = ", ".join(survey.journal.gone)
+        what = f"{names}: gone with the container, which was made anew; its files are the image's"
+        again = _command(site, "patch")
+        return [Trouble(what=what, remedy=f"{again}; or {_command(site, 'revert')} closes the record")]
     if pending is None or pending.kind == "clear":  # nothing is applied, only a folder is left over
         return []
     return [

@@ -1,0 +1,273 @@
+"""A server in a docker container, seen from the docker host: docker begins and ends it, /proc shows it.
+
+Owns: what ``docker inspect`` says, ``container.start``, ``container.state``, its log, and what was known of
+its files. Refuses: to make, change or remove a container.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from . import commands, log, port, process, record
+from .launch import refuse_second, refuse_taken
+from .server import health
+from .wire import AgentError, operation
+
+if TYPE_CHECKING:
+    from .process import Stat
+    from .wire import Client, Request
+
+INSPECT_S = 30.0
+SETTLE_S = 3.0
+SEEN = "container.json"
+FOLLOWED = "container.log"
+
+
+class Container(NamedTuple):
+    """pid: of its main process, as the host numbers it; 0 when it does not run."""
+
+    identity: str
+    running: bool
+    pid: int
+    exit_code: int
+    restarts: int
+    restarting: bool
+    host_network: bool
+
+
+def inspect(name: str) -> Container:
+    """Raises AgentError where docker knows no such container, or does not answer."""
+    argv = ["docker", "inspect", "--type", "container", name]
+    try:
+        done = subprocess.run(
+            argv,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=INSPECT_S,
+            check=False,
+            env=process.base_environment(),
+        )
+    except OSError as error:
+        raise AgentError("usage", f"docker cannot be run: {error.strerror}", "docker") from error
+    except subprocess.TimeoutExpired:
+        raise AgentError("refused", f"docker does not answer within {INSPECT_S:g} s", name) from None
+    if done.returncode != 0:
+        said = done.stderr.decode("utf-8", "replace").strip().splitlines()[-3:]
+        unknown = any("no such" in line.lower() for line in said)
+        raise AgentError(
+            "usage" if unknown else "refused",
+            f"there is no container {name}" if unknown else "docker does not tell of it",
+            name,
+            "correct server.container; oeactl makes no container" if unknown else None,
+            said,
+        )
+    found = json.loads(done.stdout)[0]
+    state = found["State"]
+    return Container(
+        identity=found["Id"],
+        running=bool(state["Running"]) and not state.get("Restarting"),
+        pid=int(state["Pid"]),
+        exit_code=int(state["ExitCode"]),
+        restarts=int(found.get("RestartCount") or 0),
+        restarting=bool(state.get("Restarting")),
+        host_network=found["HostConfig"]["NetworkMode"] == "host",
+    )
+
+
+def starts_again(name: str, restarts: int) -> bool:
+    """Whether docker starts it again after its main process ended. restarts: its count before."""
+    limit = time.monotonic() + SETTLE_S
+    while time.monotonic() < limit:
+        now = inspect(name)
+        if now.restarting or now.restarts > restarts:
+            return True
+        if not now.running:
+            return False
+        time.sleep(0.2)
+    return False
+
+
+def restarts_of(request: Request) -> int:
+    return inspect(request["container"]).restarts if request.get("container") else 0
+
+
+@operation("container.start")
+def start(request: Request, client: Client) -> dict[str, object]:
+    """``docker start``; answers the main process, as the host numbers it. Its own arguments stay."""
+    folder, name = record.state_dir(request), request["container"]
+    refuse_second(record.read(folder))
+    found = inspect(name)
+    if found.running:
+        raise AgentError("refused", f"the container {name} is already running", name, "oeactl restart")
+    refuse_taken(port.port_of(request["url"]))
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    since = time.time()
+    done = commands.run(["docker", "start", name], {}, None, request["deadline_s"])
+    if done.returncode != 0:
+        raise AgentError("refused", "docker start failed", name, f"docker logs {name}", done.tail)
+    found = inspect(name)
+    leader = process.stat(found.pid) if found.pid else None
+    if leader is None:
+        lines = tail(name, commands.TAIL_LINES)
+        what = f"the container ended at once, with {found.exit_code}"
+        raise AgentError("refused", what, name, f"docker logs {name}", lines)
+    followed = os.path.join(folder, FOLLOWED)
+    _follow_into(name, since, followed)
+    record.write(
+        folder,
+        record.Record(
+            pid=leader.pid,
+            ticks=leader.ticks,
+            boot_id=process.boot_id(),
+            url=request["url"],
+            log=followed,
+            log_begin=0,
+            started_at=since,
+            launch_sha256=record.launch_sha256({"container": found.identity}),
+            env_names=[],
+            mark="",
+            family=[[leader.pid, leader.ticks]],
+        ),
+    )
+    return process.describe(leader)
+
+
+def _follow_into(name: str, since: float, path: str) -> None:
+    """What it says from now on, into a file that a wait can read; ends with the container."""
+    moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(since))
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        child = subprocess.Popen(
+            ["docker", "logs", "-f", "--since", moment, name],
+            stdin=subprocess.DEVNULL,
+            stdout=handle,
+            stderr=handle,
+            env=process.base_environment(),
+            start_new_session=True,
+        )
+        child.returncode = 0  # it is not ours to wait for
+    finally:
+        os.close(handle)
+
+
+@operation("container.state")
+def state(request: Request, client: Client) -> dict[str, Any]:
+    """The wire's ServerState. A worker has the pid by which it knows itself: its proofs name that one."""
+    last = record.read(record.state_dir(request))
+    found = inspect(request["container"])
+    leader = process.stat(found.pid) if found.running and found.pid else None
+    members = process.Family(leader.key).look() if leader else []
+    ours = bool(leader and last and last.key == leader.key)
+    described = process.describe(leader) if leader else None
+    answer: dict[str, Any] = {
+        "recorded": described if ours else None,
+        "listener": described,
+        "workers": [one for one in map(_inside, members) if one["role"]],
+        "started_at": time.time() - process.age_s(leader.ticks) if leader else None,
+        "foreign": bool(leader) and not ours,
+        "lost": record.lost(last),
+    }
+    if last and answer["lost"] and leader is None:
+        answer["last_error"] = log.first_error(last.log, last.log_begin)
+    if request.get("health"):
+        answer["healthy"], answer["health"] = health(request, leader is not None)
+    return answer
+
+
+def _inside(one: Stat) -> dict[str, Any]:
+    """The wire's Process with the pid of its own namespace."""
+    described: dict[str, Any] = dict(process.describe(one))
+    with suppress(OSError), open(f"/proc/{one.pid}/status") as file:
+        for line in file:
+            if line.startswith("NSpid:"):
+                described["pid"] = int(line.split()[-1])
+    return described
+
+
+@operation("container.known")
+def known(request: Request, client: Client) -> dict[str, Any]:
+    """Which container it is now, whether it runs, and what was kept of the last look inside."""
+    found = inspect(request["container"])
+    kept = None
+    with suppress(FileNotFoundError, ValueError), open(_seen(request), encoding="utf-8") as file:
+        kept = json.load(file)
+    return {"identity": found.identity, "running": found.running, "kept": kept}
+
+
+@operation("container.keep")
+def keep(request: Request, client: Client) -> None:
+    """Keep what was seen inside, for the owner's eyes alone; None forgets it."""
+    path = _seen(request)
+    if request["seen"] is None:
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+        with suppress(OSError):
+            os.rmdir(os.path.dirname(path))
+        return
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    temporary = f"{path}.{os.getpid()}"
+    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        json.dump(request["seen"], file)
+    os.replace(temporary, path)
+
+
+@operation("container.ended")
+def ended(request: Request, client: Client) -> None:
+    """After its stop: what was kept of its output goes, and the folder where it holds nothing else."""
+    folder = record.state_dir(request)
+    with suppress(FileNotFoundError):
+        os.unlink(os.path.join(folder, FOLLOWED))
+    with suppress(OSError):
+        os.rmdir(folder)
+
+
+def _seen(request: Request) -> str:
+    return os.path.join(record.state_dir(request), SEEN)
+
+
+def tail(name: str, count: int) -> list[str]:
+    argv = ["docker", "logs", "--tail", str(count), name]
+    with suppress(OSError, subprocess.TimeoutExpired):
+        done = subprocess.run(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=INSPECT_S,
+            check=False,
+            env=process.base_environment(),
+        )
+        return done.stdout.decode("utf-8", "replace").splitlines()[-count:] if count else []
+    return []
+
+
+@operation("container.log")
+def lines(request: Request, client: Client) -> list[str]:
+    """The last ``count`` lines that it said."""
+    inspect(request["container"])
+    return tail(request["container"], request["count"])
+
+
+@operation("container.follow")
+def follow(request: Request, client: Client) -> None:
+    """Emit the last ``count`` lines and then every new one, until it ends or the client goes."""
+    argv = ["docker", "logs", "-f", "--tail", str(request["count"]), request["container"]]
+    child = subprocess.Popen(
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=process.base_environment(),
+    )
+    assert child.stdout is not None
+    try:
+        for line in child.stdout:
+            client.emit("lines", lines=[line.decode("utf-8", "replace").rstrip("\r\n")])
+    finally:
+        child.kill()
+        child.wait()
