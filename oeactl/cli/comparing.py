@@ -5,6 +5,7 @@ Owns: reading their options. Refuses: to know which command it is beyond its nam
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from oeactl.cli.common import Call, transformer
@@ -12,8 +13,10 @@ from oeactl.cli.common import Call, transformer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from oeactl.cli.load import Load
     from oeactl.cli.wiring import Wired
     from oeactl.core.inventory import Host
+    from oeactl.core.run import Plan
     from oeactl.flows.build import Wanted
     from oeactl.flows.experiment import Concluded
     from oeactl.flows.planning import ArmOrder
@@ -35,12 +38,14 @@ def compare(
     seed: int | None,
     label: str | None,
     trial_takes: str | None,
+    client: tuple[str | None, str | None, str | None],
     plan_only: bool,
     yes: bool,
 ) -> int:
     import secrets
 
     from oeactl import __version__
+    from oeactl.cli.load import driver_of, settled_load, with_dataset
     from oeactl.cli.wiring import wired
     from oeactl.core.document import seconds_of
     from oeactl.core.experiment import Analysed, Leave
@@ -50,6 +55,7 @@ def compare(
     from oeactl.flows.planning import Order, prepare
     from oeactl.render.experiment import plan_document, plan_view
 
+    load = _load(*client)
     most, looks = _pairs(pairs)
     input_len, output_len, requests = lengths
     drawn = secrets.randbits(31) if seed is None else seed
@@ -80,16 +86,42 @@ def compare(
     )
     store = ResultsFolder(call.project.root / "results")
     with wired(call, host, yes=yes) as here:
-        driver = here.driver()
-        prepared = prepare(here.site, driver, store, order, only=plan_only)
-        if plan_only:
-            document = plan_document(prepared.plan, prepared.foreseen)
-            call.emit(document, lambda: plan_view(prepared.plan, prepared.foreseen, width=call.width))
-            return 0
-        call.show(plan_view(prepared.plan, prepared.foreseen, width=call.width))
-        concluded = conduct(here.site, driver, store, prepared)
+        load = settled_load(load, here)
+        order = replace(order, sweep=with_dataset(order.sweep, load), api=load.api)
+        with driver_of(load, here) as driver:
+            prepared = prepare(here.site, driver, store, order, only=plan_only)
+            if plan_only:
+                document = plan_document(prepared.plan, prepared.foreseen)
+                call.emit(document, lambda: plan_view(prepared.plan, prepared.foreseen, width=call.width))
+                return 0
+            call.show(plan_view(prepared.plan, prepared.foreseen, width=call.width))
+            concluded = conduct(here.site, driver, store, prepared)
         put_on_record(call, here, concluded)
     return ended(call, concluded)
+
+
+def _load(driver: str | None, api: str | None, dataset: str | None) -> Load:
+    from oeactl.cli.load import chosen_load
+    from oeactl.errors import UsageError
+
+    load = chosen_load(driver=driver, api=api, dataset=dataset, processes=None, origin=None)
+    if load.file is not None:
+        raise UsageError(
+            "a comparison draws new prompts in every pair, which a file does not have",
+            where=f"--dataset {dataset}",
+            hint="--dataset random-ids, natural or shared-prefix",
+        )
+    return load
+
+
+def load_of(plan: Plan) -> Load:
+    """The load of a run that is taken up again."""
+    from oeactl.cli.load import chosen_load
+
+    light = plan.driver == "light"
+    api = plan.design.api if light and plan.design else None
+    dataset = plan.sweep.dataset if light else None
+    return chosen_load(driver=plan.driver, api=api, dataset=dataset, processes=None, origin=None)
 
 
 def ended(call: Call, concluded: Concluded) -> int:

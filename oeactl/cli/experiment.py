@@ -18,7 +18,8 @@ from oeactl.cli.common import (
     group,
     values_of,
 )
-from oeactl.cli.comparing import all_modules, compare, ended, put_on_record, text_of, wanted_recipe
+from oeactl.cli.comparing import all_modules, compare, ended, load_of, put_on_record, text_of, wanted_recipe
+from oeactl.cli.load import ApiOption, DatasetOption, DriverOption
 
 if TYPE_CHECKING:
     from oeactl.core.run import AppliedRecipe
@@ -106,6 +107,9 @@ def ab(
     seed: PlanSeedOption = None,
     label: RunLabelOption = None,
     trial_takes: TakesOption = None,
+    driver: DriverOption = None,
+    api: ApiOption = None,
+    dataset: DatasetOption = None,
     plan_only: PlanOnlyOption = False,
     allow_code: AllowCodeOption = False,
     yes: YesOption = False,
@@ -134,6 +138,7 @@ def ab(
         seed=seed,
         label=label,
         trial_takes=trial_takes,
+        client=(driver, api, dataset),
         plan_only=plan_only,
         yes=yes,
     )
@@ -154,6 +159,9 @@ def aa(
     seed: PlanSeedOption = None,
     label: RunLabelOption = None,
     trial_takes: TakesOption = None,
+    driver: DriverOption = None,
+    api: ApiOption = None,
+    dataset: DatasetOption = None,
     plan_only: PlanOnlyOption = False,
     yes: YesOption = False,
 ) -> int:
@@ -179,6 +187,7 @@ def aa(
         seed=seed,
         label=label,
         trial_takes=trial_takes,
+        client=(driver, api, dataset),
         plan_only=plan_only,
         yes=yes,
     )
@@ -207,6 +216,9 @@ def scan(
     seed: PlanSeedOption = None,
     label: RunLabelOption = None,
     trial_takes: TakesOption = None,
+    driver: DriverOption = None,
+    api: ApiOption = None,
+    dataset: DatasetOption = None,
     plan_only: PlanOnlyOption = False,
     allow_code: AllowCodeOption = False,
     yes: YesOption = False,
@@ -238,6 +250,7 @@ def scan(
         seed=seed,
         label=label,
         trial_takes=trial_takes,
+        client=(driver, api, dataset),
         plan_only=plan_only,
         yes=yes,
     )
@@ -252,6 +265,7 @@ def resume(
     Finished trials are neither done again nor rewritten. Refused where the engine, the recipe or hosts.yaml
     would make other builds than when it began.
     """
+    from oeactl.cli.load import driver_of
     from oeactl.cli.wiring import wired
     from oeactl.edges.store import ResultsFolder
     from oeactl.flows.experiment import resume as go_on
@@ -266,7 +280,8 @@ def resume(
 
     with wired(call, call.host(found.plan.host), yes=yes) as here:
         prepared = prepare_again(here.site, found.plan, wanted_of, all_modules(call))
-        concluded = go_on(here.site, here.driver(), store, prepared, found)
+        with driver_of(load_of(found.plan), here) as driver:
+            concluded = go_on(here.site, driver, store, prepared, found)
         put_on_record(call, here, concluded)
     return ended(call, concluded)
 

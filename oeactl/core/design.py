@@ -79,4 +79,4 @@ def _reseeded(base: Sweep, points: Sequence[Point], seed: int) -> Sweep:
         ).points[0]
         for point in points
     ]
-    return Sweep(points=tuple(drawn), seed=seed, dataset=base.dataset)
+    return msgspec.structs.replace(base, points=tuple(drawn), seed=seed)

@@ -23,6 +23,7 @@ FailureKind = Literal["not written", "not started", "not active", "lost under lo
 class Design(Value, frozen=True, kw_only=True):
     """What is fixed before the first trial, beside arms and trials. sweeps: one a pair, the same in all arms.
 
+    api: what the light client asks by; None with another.
     margin: the ratio - 1 that matters. alpha: of every look; looks: after which pairs, () for a fixed number.
     warm_sweep: each arm is started and lightly loaded once before the first pair, so that caches are warm on
     both sides; None: it is not.
@@ -39,6 +40,7 @@ class Design(Value, frozen=True, kw_only=True):
     analysis: Analysed = "paired"
     looks: tuple[int, ...] = ()
     primary: str = "mean over levels of ln output_tokens_per_s"
+    api: str | None = None
     leave: Leave = "pristine"
     launch_sha256: str = ""
     known_sd: float | None = None

@@ -47,6 +47,7 @@ class ArmOrder:
 class Order:
     """A comparison as asked for. looks: look after every pair from the third on, and stop when decided.
 
+    api: what the light client asks by.
     token: 8 hex digits. modules: files to hash beside those of the recipes. trial_s: what one trial takes, if
     somebody knows better than past runs.
     """
@@ -66,6 +67,7 @@ class Order:
     modules: tuple[str, ...] = ()
     label: str | None = None
     trial_s: float | None = None
+    api: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,6 +209,7 @@ def _plan(
         sweeps=sweeps(order.sweep, order.pairs, rng),
         warm_sweep=warm_sweep(order.sweep, rng) if order.warm else None,
         analysis=order.analysis,
+        api=order.api,
         looks=tuple(range(stats.FIRST_LOOK, order.pairs)) if order.looks else (),
         leave=order.leave,
         launch_sha256=launch_sha256(site.host),

@@ -110,9 +110,21 @@ def _mean(run: Run, level: int, arm: str) -> str:
 
 
 def _accuracy(run: Run) -> Iterator[str]:
+    """What was attached to the run; nothing is claimed of what was not."""
     yield "### Accuracy"
     yield ""
-    yield "Not measured in this run."
+    rows = []
+    for attached in run.attachments:
+        for one in attached.metrics:
+            error = "" if one.stderr is None else f"{one.stderr:.4f}"
+            samples = "" if one.samples is None else f"{one.samples}"
+            rows.append((attached.tool, one.task, one.metric, f"{one.value:.4f}", error, samples))
+    if rows:
+        yield from _table(("tool", "task", "metric", "value", "standard error", "samples"), rows)
+    said = [f"- {attached.tool}: {attached.said}" for attached in run.attachments if attached.said]
+    yield from said
+    if not rows and not said:
+        yield "Not measured in this run (`oeactl results attach` keeps an evaluation beside it)."
 
 
 def _commands(plan: Plan) -> Iterator[str]:
@@ -159,6 +171,8 @@ def command_line(plan: Plan) -> str:
     words += [] if first.requests == usual else ["--requests", str(first.requests)]
     words += ["--seed", str(design.seed), "--margin", f"{design.margin:g}"]
     words += ["--analysis", "regression"] if design.analysis == "regression" else []
+    words += ["--driver", plan.driver, "--dataset", plan.sweep.dataset] if plan.driver == "light" else []
+    words += ["--api", design.api] if design.api else []
     words += [] if design.warm_sweep else ["--no-warm"]
     return " ".join(words)
 

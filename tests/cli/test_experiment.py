@@ -84,6 +84,8 @@ def document(capsys: pytest.CaptureFixture[str], line: str, code: int = 0) -> An
         ("ab --margin 0", 2, ["'0' is not a margin"]),
         ("ab --margin much", 2, ["'much' is not a margin"]),
         ("ab --trial-takes soon", 2, ["duration", "--trial-takes"]),
+        ("ab --driver curl", 2, ["--driver curl is not known"]),
+        ("ab --driver light --dataset hosts.yaml", 2, ["JSON"]),
         ("ab --concurrency 0", 2, ["--concurrency"]),
         ("ab --set k0=0", 2, ["k0 must be at least 1"]),
         ("ab --recipe oae", 2, ["did you mean 'oea'?"]),
