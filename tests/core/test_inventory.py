@@ -200,7 +200,7 @@ def test_a_mistake_has_its_line_and_its_remedy(text: str, line: int, what: str, 
 @pytest.mark.parametrize(
     ("server", "what", "hint"),
     [
-        ("manager: docker", "manager 'docker' is not in this version", "commands"),
+        ("manager: docker", "lacks 'container', which manager 'docker' needs", None),
         ("manager: compose", "manager 'compose' is not in this version", "process"),
         ("manager: systemd", "lacks 'unit', which manager 'systemd' needs", None),
         ("manager: dokcer", "'hosts.a.server.manager' must be 'process' or 'commands'", None),
