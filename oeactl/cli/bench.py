@@ -19,12 +19,12 @@ from oeactl.cli.load import (
     ProcessesOption,
     UrlOption,
 )
-from oeactl.core.load import make_sweep, parse_concurrency
+from oeactl.core.load import Targets, make_sweep, parse_concurrency
 from oeactl.errors import UsageError
 
 if TYPE_CHECKING:
     from oeactl.cli.load import Load
-    from oeactl.core.inventory import Host
+    from oeactl.core.inventory import BenchSpec, Host
     from oeactl.core.load import Sweep
     from oeactl.flows.bench import Benched, Order
 
@@ -45,6 +45,17 @@ RequestsOption = Annotated[
     typer.Option("--requests", min=1, metavar="N", help="Requests a level; else 10 a stream, at least 16."),
 ]
 SeedOption = Annotated[int | None, typer.Option("--seed", min=0, help="What the prompts are drawn from.")]
+TtftOption = Annotated[
+    float | None,
+    typer.Option("--ttft", min=0.001, metavar="MS", help="A target: goodput counts requests that meet it."),
+]
+TpotOption = Annotated[
+    float | None, typer.Option("--tpot", min=0.001, metavar="MS", help="Another, per token after the first.")
+]
+SaturatedOption = Annotated[
+    bool,
+    typer.Option("--until-saturated", help="End where doubling gains under 5 %, or a target is broken."),
+]
 LabelOption = Annotated[
     str | None, typer.Option("--label", metavar="NAME", help="Name of the run; else the recipes on the host.")
 ]
@@ -55,12 +66,15 @@ ExpertsOption = Annotated[
     ),
 ]
 
+_DOUBLINGS = tuple(1 << power for power in range(11))
+
 
 @command(
     "oeactl bench --concurrency 64,128,256",
     "oeactl bench --host 10.1.230.174 -c 16 --input-len 1024 --output-len 256 --label night",
     "oeactl bench --driver light --dataset natural -c 8,16",
     "oeactl bench --url http://127.0.0.1:30000 -c 1,8",
+    "oeactl bench --until-saturated --ttft 2000 --tpot 50",
 )
 def bench(
     call: Call,
@@ -71,6 +85,9 @@ def bench(
     output_len: OutputOption = None,
     requests: RequestsOption = None,
     seed: SeedOption = None,
+    ttft: TtftOption = None,
+    tpot: TpotOption = None,
+    until_saturated: SaturatedOption = False,
     label: LabelOption = None,
     experts: ExpertsOption = False,
     driver: DriverOption = None,
@@ -99,11 +116,13 @@ def bench(
     chosen = call.host(host) if url is None else None
     defaults = chosen.bench if chosen else BenchSpec()
     sweep = make_sweep(
-        parse_concurrency(concurrency) if concurrency is not None else defaults.concurrency,
+        _levels(concurrency, defaults, until_saturated),
         input_len=input_len or defaults.input_len,
         output_len=output_len or defaults.output_len,
         seed=defaults.seed if seed is None else seed,
         requests=requests,
+        targets=Targets(ttft_ms=ttft, tpot_ms=tpot) if ttft or tpot else None,
+        until_saturated=until_saturated,
     )
     if chosen is None:
         assert url is not None
@@ -111,6 +130,15 @@ def bench(
     else:
         outcome = _on_host(call, chosen, load, _order(sweep, label, experts=experts))
     return _told(call, outcome)
+
+
+def _levels(text: str | None, defaults: BenchSpec, until_saturated: bool) -> tuple[int, ...]:
+    if text is None:
+        return _DOUBLINGS if until_saturated else defaults.concurrency
+    levels = parse_concurrency(text)
+    if until_saturated and list(levels) != sorted(levels):
+        raise UsageError("--until-saturated needs rising levels", hint="--concurrency 8..512x2")
+    return levels
 
 
 def _order(sweep: Sweep, label: str | None, *, experts: bool = False) -> Order:

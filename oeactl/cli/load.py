@@ -66,7 +66,7 @@ _KINDS = ("random-ids", "natural", "shared-prefix")
 
 @dataclass(frozen=True, kw_only=True)
 class Load:
-    """What was chosen. driver, api, dataset: None where nothing was said; file: for a dataset of one's own."""
+    """What was chosen. driver, api, dataset: None where nothing was said; file: one's own prompts."""
 
     driver: Literal["sglang", "light"] | None = None
     api: Literal["generate", "completions", "chat"] | None = None

@@ -47,11 +47,19 @@ class Point(Value, frozen=True, kw_only=True):
     warmup_seed: Count
 
 
+class Targets(Value, frozen=True, kw_only=True):
+    """What a request may take, in milliseconds; None: no matter."""
+
+    ttft_ms: float | None = None
+    tpot_ms: float | None = None
+
+
 class Sweep(Value, frozen=True, kw_only=True):
     """Levels in the order in which they are measured; the order is a choice, so it is recorded.
 
     seed: what all the points' seeds were drawn from. dataset: how the client makes its prompts.
     dataset_file, dataset_sha256: name and content of the file they are in, for dataset ``file``.
+    targets: for goodput. until_saturated: ends before the last level where more streams bring nothing.
     """
 
     points: tuple[Point, ...]
@@ -59,6 +67,8 @@ class Sweep(Value, frozen=True, kw_only=True):
     dataset: DatasetKind = "random-ids"
     dataset_file: str | None = None
     dataset_sha256: str | None = None
+    targets: Targets | None = None
+    until_saturated: bool = False
 
 
 class Distribution(Value, frozen=True, kw_only=True):
@@ -210,6 +220,8 @@ def make_sweep(
     output_len: int = OUTPUT_LEN,
     seed: int = SEED,
     requests: int | None = None,
+    targets: Targets | None = None,
+    until_saturated: bool = False,
 ) -> Sweep:
     """Make the levels of one sweep, in the order given. Raises UsageError."""
     if not concurrencies:
@@ -220,6 +232,8 @@ def make_sweep(
             for level in concurrencies
         ),
         seed=seed,
+        targets=targets,
+        until_saturated=until_saturated,
     )
 
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import msgspec
 
 from oeactl.core.host import Value
-from oeactl.core.load import Point
+from oeactl.core.load import Point, Sweep
 from oeactl.core.recording import Comparison, Recording
 from oeactl.core.redact import is_secret_name, redact_text
 from oeactl.core.run import (
@@ -28,6 +29,7 @@ from oeactl.core.run import (
     PointRecord,
     Trial,
 )
+from oeactl.core.saturation import Reached, Saturation, saturation
 from oeactl.core.verdicts import verdicts
 
 Document = TypeVar("Document", Plan, Trial, PointRecord, Analysis, Recording, Comparison, Attachment)
@@ -137,6 +139,23 @@ def analyse(plan: Plan, trials: tuple[Trial, ...], at: float) -> Analysis:
             for point in plan.sweep.points
         ),
         verdicts=verdicts(plan, trials),
+    )
+
+
+def saturated(sweep: Sweep, points: Sequence[PointRecord]) -> Saturation | None:
+    """Whether the last of ``points`` was not worth its streams, where the sweep asks that; None: go on."""
+    if not sweep.until_saturated or not points or not points[-1].valid:
+        return None
+    return saturation(
+        [
+            Reached(
+                concurrency=one.point.concurrency,
+                measurement=one.measurement,
+                share=one.goodput.share if one.goodput else None,
+            )
+            for one in points
+            if one.valid and one.measurement is not None
+        ]
     )
 
 

@@ -19,6 +19,7 @@ from oeactl.core.host import Value
 from oeactl.core.load import ClientLoad, Measurement, Point, Sweep
 from oeactl.core.redact import is_secret_name, redact_text
 from oeactl.core.routing import ExpertsSeen
+from oeactl.core.saturation import Goodput, Saturation
 
 SCHEMA_VERSION = 1
 
@@ -215,7 +216,7 @@ class SteadyRate(Value, frozen=True, kw_only=True):
 class PointRecord(Value, frozen=True, kw_only=True):
     """One level as it went. argv: the driver's, without interpreter; tail: its last lines where it failed.
 
-    client, steady: where the driver tells them.
+    client, steady: where the driver tells them. goodput: where there are targets.
     workload_sha256: of what defines the prompts (dataset, lengths, count, seed, tokenizer, client version).
     output_tokens_per_s_per_gpu: None where the number of GPUs is not known. experts: what a small batch of
     its own, sent after the measured one, used; None when that was not asked for.
@@ -236,6 +237,7 @@ class PointRecord(Value, frozen=True, kw_only=True):
     raw: RawFile | None = None
     client: ClientLoad | None = None
     steady: SteadyRate | None = None
+    goodput: Goodput | None = None
     tail: tuple[str, ...] = ()
     experts: ExpertsSeen | None = None
 
@@ -271,6 +273,7 @@ class Trial(Value, frozen=True, kw_only=True):
     activations: tuple[Activation, ...] = ()
     proofs: tuple[ProofRecord, ...] = ()
     points: tuple[PointRecord, ...] = ()
+    saturation: Saturation | None = None
     ready_s: float | None = None
     failure: Failure | None = None
 

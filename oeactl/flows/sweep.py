@@ -22,9 +22,10 @@ from oeactl.core.figures import has_settled, steady_rate
 from oeactl.core.gates import Evidence, Target, failures, judge, leader, warnings
 from oeactl.core.host import ProofFile, Reply, ServerState, Survey
 from oeactl.core.load import Point, Sweep
-from oeactl.core.results import moment, record
+from oeactl.core.results import moment, record, saturated
 from oeactl.core.routing import ExpertsSeen, unseen
 from oeactl.core.run import Outcome, PointRecord, ProofRecord, RawFile, SteadyRate, Trial, WarmUp
+from oeactl.core.saturation import goodput
 from oeactl.errors import OeactlError
 from oeactl.flows.experts import see_experts
 from oeactl.flows.lifecycle import TAIL_LINES, log_tail
@@ -104,6 +105,7 @@ def run_sweep(course: Course, trial: Trial) -> tuple[Trial, OeactlError | None]:
                 raise KeyboardInterrupt
             if levels[-1].server_gone:
                 outcome, reason = "server_lost", f"the server did not survive level {point.concurrency}"
+            if levels[-1].server_gone or saturated(course.sweep, [level.kept for level in levels]):
                 break
     except KeyboardInterrupt:
         outcome, reason = "interrupted", "Ctrl-C"
@@ -151,6 +153,7 @@ def _level(course: Course, trial: Trial, index: int, point: Point) -> _Seen:
         raw=_raw(course, trial, measured),
         client=measured.client,
         steady=_steady(measured, point),
+        goodput=goodput(measured.requests, measured.measurement, course.sweep.targets),
         tail=measured.tail[-_TAIL_LINES:],
         experts=experts,
     )
@@ -363,6 +366,7 @@ def _ended(course: Course, trial: Trial, levels: list[_Seen], outcome: Outcome, 
         outcome=outcome,
         outcome_reason=reason,
         points=tuple(level.kept for level in levels),
+        saturation=saturated(course.sweep, [level.kept for level in levels]),
         failure=_lost(course, reason) if outcome == "server_lost" else None,
     )
     if levels:

@@ -17,6 +17,7 @@ from oeactl.core.host import Value
 from oeactl.core.load import Distribution, Measurement
 from oeactl.core.results import same_level
 from oeactl.core.run import Listing, PointRecord, Run, Trial
+from oeactl.core.saturation import Saturation
 from oeactl.render.attachments import attachment_lines
 
 _DASH = "-"
@@ -63,6 +64,7 @@ def level_table(trial: Trial, *, width: int) -> Any:
         Column(head="tokens\nin/out", cells=_each(points, _lengths), keep=3),
         Column(head="output\ntok/s", cells=_measured(points, lambda m: f"{m.output_tokens_per_s:,.1f}")),
         Column(head="tok/s\nper GPU", cells=_each(points, _per_gpu), keep=1),
+        Column(head="goodput\nreq/s", cells=_each(points, _goodput), keep=1),
         Column(head="TTFT ms\nmean", cells=_measured(points, lambda m: f"{m.ttft_ms.mean:,.1f}"), keep=2),
         Column(head="TTFT ms\np99", cells=_measured(points, lambda m: f"{m.ttft_ms.p99:,.1f}"), keep=4),
         Column(head="TPOT ms\nmean", cells=_measured(points, lambda m: _mean(m.tpot_ms)), keep=2),
@@ -195,6 +197,8 @@ def _trial_parts(run: Run, trial: Trial, width: int) -> Iterable[Any]:
             yield Text(f"level {point.point.concurrency} is void: {reason}", style="yellow")
     for line in _warned(trial):
         yield Text(line, style="dim")
+    if trial.saturation is not None:
+        yield Text(_saturated(trial.saturation), style="yellow")
     if trial.outcome not in ("completed",):
         planned = len(run.plan.sweep.points)
         why = f" ({trial.outcome_reason})" if trial.outcome_reason else ""
@@ -271,6 +275,15 @@ def _p99(distribution: Distribution | None) -> str:
     return _DASH if distribution is None else f"{distribution.p99:,.2f}"
 
 
+def _saturated(found: Saturation) -> str:
+    what = {
+        "knee": "saturated",
+        "queueing": "saturated by queueing, not by a knee",
+        "target": "a target is broken",
+    }[found.kind]
+    return f"{what}, level {found.concurrency} is the last that pays: {found.reason}"
+
+
 def _lengths(point: PointRecord) -> str:
     return f"{point.point.input_len}/{point.point.output_len}"
 
@@ -287,6 +300,13 @@ def _distinct(point: PointRecord | None) -> float | None:
 def _experts(point: PointRecord | None) -> str:
     distinct = _distinct(point)
     return _DASH if distinct is None else f"{distinct:.1f}"
+
+
+def _goodput(point: PointRecord) -> str:
+    """Requests a second that met the targets, and their share."""
+    return (
+        _DASH if point.goodput is None else f"{point.goodput.requests_per_s:,.2f} ({point.goodput.share:.0%})"
+    )
 
 
 def _valid(point: PointRecord) -> str:

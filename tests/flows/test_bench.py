@@ -14,6 +14,7 @@ from oeactl.core.host import (
     Pending,
     ServerState,
 )
+from oeactl.core.load import Targets
 from oeactl.core.run import Run
 from oeactl.errors import (
     ConnectionLost,
@@ -28,7 +29,7 @@ from oeactl.flows.bench import Order, bench
 from oeactl.flows.site import Site
 from oeactl.ports import PointMeasured, PointRequest
 from tests.support.bench_world import MODULE, PATCHED, PRISTINE, PROOF, Bench, sweep
-from tests.support.levels import DOWN, LEADER, UP, a_measurement, some_rows
+from tests.support.levels import DOWN, LEADER, UP, a_measurement, some_rows, spread
 
 
 @pytest.fixture
@@ -278,6 +279,25 @@ def test_a_server_that_never_settles_is_measured_after_a_few_bursts_and_it_is_sa
     warm_up = done.run.trials[0].points[0].warm_up
     assert warm_up is not None and (warm_up.steady, len(warm_up.rates)) == (False, 4)
     assert ["warm_up" in note for note in ready.told.notes] == [True]
+
+
+def test_a_sweep_ends_where_more_streams_bring_nothing(ready: Bench) -> None:
+    def flat(request: PointRequest) -> PointMeasured:
+        point = msgspec.structs.replace(request.point, requests=request.requests)
+        slow = a_measurement(point, tokens_per_s=410.0, tpot_ms=spread(30.0))
+        return PointMeasured(argv=(), measurement=slow, requests=some_rows(point))
+
+    ready.driver.happens[(8, "measured")] = flat
+    ready.sweep = msgspec.structs.replace(
+        sweep(1, 4, 8, 16), until_saturated=True, targets=Targets(ttft_ms=100.0)
+    )
+    done = ready.run()
+    assert done.error is None
+    (trial,) = ready.kept().trials
+    assert (trial.outcome, levels(done.run)) == ("completed", [1, 4, 8])
+    assert trial.saturation is not None
+    assert (trial.saturation.kind, trial.saturation.concurrency) == ("knee", 4)
+    assert trial.points[0].goodput is not None and trial.points[0].goodput.share == 1.0
 
 
 def test_ctrl_c_keeps_the_finished_levels_and_says_where(ready: Bench) -> None:

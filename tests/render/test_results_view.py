@@ -11,6 +11,7 @@ import pytest
 from oeactl.core.compare import differences
 from oeactl.core.results import analyse
 from oeactl.core.run import Listing, PointRecord, Run, Skipped
+from oeactl.core.saturation import Goodput, Saturation
 from oeactl.render.results import (
     comparison_document,
     comparison_view,
@@ -220,3 +221,18 @@ def test_the_documents_are_plain_json() -> None:
     assert entry["outcomes"] == ["completed"]
     assert len(listing_document(listing())["skipped"]) == 2
     assert analyse(run.plan, run.trials, AT).levels
+
+
+def test_goodput_and_the_level_that_is_the_last_to_pay_are_shown() -> None:
+    points = tuple(
+        msgspec.structs.replace(
+            point, goodput=Goodput(requests=9, share=0.9, requests_per_s=1.5, output_tokens_per_s=9)
+        )
+        for point in valid_points(400.0, 410.0)
+    )
+    found = Saturation(kind="queueing", concurrency=4, reason="TTFT grows")
+    run = a_run(points=points)
+    run = msgspec.structs.replace(run, trials=(msgspec.structs.replace(run.trials[0], saturation=found),))
+    text = shown(run_view(run, width=140), width=140)
+    assert "1.50 (90%)" in text
+    assert "saturated by queueing, not by a knee, level 4 is the last that pays: TTFT grows" in text

@@ -320,6 +320,7 @@ class Bench:
             env={"OMP_NUM_THREADS": "1", "HF_TOKEN": "very-secret"},
         )
         self.label: str | None = None
+        self.sweep: Sweep | None = None
         self.alive: Callable[[int], bool] = lambda pid: True
         self.experts = False
 
@@ -342,7 +343,7 @@ class Bench:
             self.driver,
             self.store,
             Order(
-                sweep=sweep(*concurrencies),
+                sweep=self.sweep or sweep(*concurrencies),
                 token="1f3a9c2e",
                 modules=(MODULE,),
                 oeactl_version="0.1.0",
