@@ -35,7 +35,8 @@ def test_the_same_build_answers_within_its_floor_and_oea_changes_answers_under_l
 
     local.oeactl("patch", "--set", "k0=2", "--yes")
     baseline = (first["recording_id"], again["recording"]["recording_id"])
-    made = local.oeactl("quality", "--against", baseline[0], "--against", baseline[1])["comparison"]
+    compared = local.oeactl("quality", "--against", baseline[0], "--against", baseline[1])
+    made = compared["comparison"]
     assert made["verdict"] == "changes answers"
     assert apart(made) == ["under_load"], "a lone token is left as it was"
     assert made["starts"] == 2 and made["restarted"]
@@ -46,10 +47,6 @@ def test_the_same_build_answers_within_its_floor_and_oea_changes_answers_under_l
     assert after[16] < before[16] / 2
 
     run = local.oeactl("bench", "--concurrency", "4", "--experts")
-    local.oeactl("results", "attach", "last", str(_comparison(local)))
+    local.oeactl("results", "attach", "last", compared["comparison_path"])
     assert run["trials"][0]["points"][0]["experts"]["distinct_mean"] < before[4]
     assert "quality: changes answers" in local.run("results", "show", "last").stdout
-
-
-def _comparison(local: Project) -> Any:
-    return max(local.folder.rglob("against-*.json"), key=lambda path: path.stat().st_mtime)
