@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +84,8 @@ def by_hand(place: Served, *more: str) -> Iterator[subprocess.Popen[bytes]]:
         until(lambda: "ready to roll" in (place.folder / "mine.log").read_text())
         yield process
     finally:
-        process.kill()
+        with suppress(ProcessLookupError):  # the test may have stopped it
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
 
