@@ -12,8 +12,8 @@ from oeactl.edges.config import (
     packaged_recipes,
     projectless,
     recipe_files,
-    recipe_path,
     recipe_ids,
+    recipe_path,
 )
 from oeactl.errors import UsageError
 
