@@ -17,7 +17,20 @@ from tests.e2e.conftest import Project
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
 
 #: Six waves of 16 streams: as few as the gate on concurrency still judges, and some.
-LOAD = ("--concurrency", "16", "--requests", "96", "--pairs", "3", "--no-warm", "--margin", "10%", "--yes")
+LOAD = (
+    "--driver",
+    "light",
+    "--concurrency",
+    "16",
+    "--requests",
+    "96",
+    "--pairs",
+    "3",
+    "--no-warm",
+    "--margin",
+    "10%",
+    "--yes",
+)
 SLEEPY = """\
 id: sleepy
 revision: 1
