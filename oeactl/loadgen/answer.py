@@ -42,6 +42,11 @@ class Events:
             self._line(line[:-1] if line.endswith(b"\r") else line, found)
         return found
 
+    @property
+    def empty(self) -> bool:
+        """Whether no event is half there."""
+        return not (self._held or self._data or self._name)
+
     def finish(self) -> list[tuple[bool, bytes]]:
         """The body ended: a last event without its blank line still counts."""
         return self.feed(b"\n\n")
@@ -60,7 +65,8 @@ class Events:
 class Answer:
     """One answer, fed with (time, bytes). ``ended``: nothing more belongs to it; ``reusable``: nor spoils it.
 
-    status 0: no head yet. Raises Broken from feed and eof.
+    status 0: no head yet. flows: within the chunked body of a stream, which a last chunk will end. Raises
+    Broken from feed and eof.
     """
 
     def __init__(self, stream: Stream) -> None:
@@ -68,6 +74,7 @@ class Answer:
         self.status = 0
         self.ended = False
         self.reusable = False
+        self.flows = False
         self._buffer = bytearray()
         self._chunked = False
         self._state = "head"
@@ -77,6 +84,8 @@ class Answer:
         self._type = ""
 
     def feed(self, at: float, data: bytes) -> None:
+        if self.flows and not self._buffer and self._one_event(at, data):
+            return
         self._buffer += data
         if self._state == "head" and not self._head():
             return
@@ -107,6 +116,22 @@ class Answer:
             self._end(at)
             return
         raise Broken("the connection was closed in the middle of the answer")
+
+    def _one_event(self, at: float, data: bytes) -> bool:
+        """Take the usual: one whole chunk with one event of one line in it; False: it is something else."""
+        line_end = data.find(b"\r\n")
+        if self._state != "size" or not self._events.empty or data[line_end + 2 : line_end + 8] != b"data: ":
+            return False
+        event = data[line_end + 8 : -4]
+        if b"\n" in event or b"\r" in event or data[-4:] != b"\n\n\r\n":
+            return False
+        try:
+            if int(data[:line_end], 16) != len(event) + 8:
+                return False
+        except ValueError:
+            return False
+        self.stream.take(at, event)
+        return True
 
     def _head(self) -> bool:
         """Read the head if it is all there."""
@@ -141,6 +166,7 @@ class Answer:
         closes = fields.get("connection", "").lower() == "close" or version == "HTTP/1.0"
         self.reusable = not closes and (self._chunked or self._left is not None)
         self._state = "size" if self._chunked else "body"
+        self.flows = self._chunked and self.status == 200 and "json" not in self._type
         if fields.get("content-encoding", "identity").lower() not in ("", "identity"):
             raise Broken("the answer is compressed, which nobody asked for")
         if 300 <= self.status < 400:
@@ -194,7 +220,7 @@ class Answer:
             self.stream.take(at, event, is_error)
 
     def _end(self, at: float) -> None:
-        self.ended = True
+        self.ended, self.flows = True, False
         said = self._said.decode("utf-8", "replace").strip()
         if self.status != 200:
             raise Broken(f"HTTP {self.status}" + (f": {said}" if said else ""))

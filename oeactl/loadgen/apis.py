@@ -18,11 +18,13 @@ class Stream:
 
     tokens, prompt_tokens, cached_tokens, verify_steps: the server's counts, None until it gives one.
     done: the stream said that it is over; finish: why, by the server; error: what went wrong, else empty.
+    keep_text: whether the text is wanted.
     """
 
     path = ""
 
-    def __init__(self) -> None:
+    def __init__(self, *, keep_text: bool = True) -> None:
+        self._keep_text = keep_text
         self.times: list[float] = []
         self.counts: list[int] = []
         self.tokens: int | None = None
@@ -45,7 +47,7 @@ class Stream:
             self.done = True
             return
         try:
-            body = json.loads(event)
+            body = _object(event)
         except ValueError:
             self._wrong(f"an event is not JSON: {event[:80]!r}")
             return
@@ -85,7 +87,7 @@ class Stream:
             self.counts.append(count)
 
     def _keep(self, text: str) -> None:
-        if self._length < LONGEST_TEXT:
+        if self._keep_text and self._length < LONGEST_TEXT:
             self._texts.append(text)
             self._length += len(text)
 
@@ -110,25 +112,35 @@ class Generate(Stream):
         if not isinstance(meta, dict):
             self._wrong("an event has no meta_info")
             return
-        count = _number(meta.get("completion_tokens"), None)
-        if count is not None and count > (self.tokens or 0):
-            self._seen(at, count - (self.tokens or 0))
-        self.tokens = count if count is not None else self.tokens
+        count = meta.get("completion_tokens")
+        if isinstance(count, int):
+            if count > (self.tokens or 0):
+                self._seen(at, count - (self.tokens or 0))
+            self.tokens = count
+        if self._keep_text:
+            self._grow(body.get("text"))
+        reason = meta.get("finish_reason")
+        if reason:
+            self._finished(meta, reason)
+
+    def _finished(self, meta: dict[str, Any], reason: Any) -> None:
+        """The last event: its other counts, and whether it ended well."""
         self.prompt_tokens = _number(meta.get("prompt_tokens"), self.prompt_tokens)
         self.cached_tokens = _number(meta.get("cached_tokens"), self.cached_tokens)
         self.verify_steps = _number(meta.get("spec_verify_ct"), self.verify_steps)
-        text = body.get("text")
-        if isinstance(text, str) and text:
-            before = self._texts[0] if len(self._texts) == 1 else ""
-            if before and text.startswith(before):
-                self._texts, self._length = [text[:LONGEST_TEXT]], len(text)
-            else:
-                self._keep(text)
-        reason = meta.get("finish_reason")
         if isinstance(reason, dict) and reason.get("type") == "abort":
-            self._wrong("aborted: {}".format(str(reason.get("message", ""))[:300]))
-        elif reason:
+            self._wrong(f"aborted: {str(reason.get('message', ''))[:300]}")
+        else:
             self.finish = str(reason.get("type") if isinstance(reason, dict) else reason)
+
+    def _grow(self, text: Any) -> None:
+        if not isinstance(text, str) or not text:
+            return
+        before = self._texts[0] if len(self._texts) == 1 else ""
+        if before and text.startswith(before):
+            self._texts, self._length = [text[:LONGEST_TEXT]], len(text)
+        else:
+            self._keep(text)
 
 
 class Completions(Stream):
@@ -137,7 +149,8 @@ class Completions(Stream):
     path = "/v1/completions"
 
     def _read(self, at: float, body: dict[str, Any]) -> None:
-        self._count(body.get("usage"))
+        if body.get("usage"):
+            self._count(body["usage"])
         for choice in body.get("choices") or ():
             text = choice.get("text")
             if text:
@@ -195,6 +208,19 @@ def body_of(order: dict[str, Any], prompt: Any, output_len: int) -> bytes:
     else:
         body["prompt"] = prompt
     return json.dumps(body).encode()
+
+
+_scan: Any = json.JSONDecoder().scan_once  # type: ignore[attr-defined]  # undocumented, and there since 2.7
+
+
+def _object(event: bytes) -> Any:
+    """The JSON of an event; ``json.loads`` without what it does besides, where that is not needed."""
+    text = event.decode()
+    try:
+        body, end = _scan(text, 0)
+    except StopIteration:
+        return json.loads(text)
+    return body if end == len(text) else json.loads(text)
 
 
 def _number(value: Any, before: int | None) -> int | None:

@@ -196,7 +196,8 @@ class Burst:
     ) -> Connection | None:
         """Send one request and wait for all of it; the connection, where another may follow on it."""
         data = self._requests.take(number)
-        exchange = Exchange(self._requests.stream(), perf_counter())
+        stream = self._requests.stream(keep_text=self._is_sampled(number))
+        exchange = Exchange(stream, perf_counter())
         self._active.add(exchange)
         try:
             if connection is None or not connection.open:
@@ -212,6 +213,10 @@ class Burst:
         self._rows.append(row)
         self._told.add(row)
         return connection if connection is not None and connection.release() else None
+
+    def _is_sampled(self, number: int) -> bool:
+        """Whether its text is kept: some are, spread evenly."""
+        return bool(self._text_every) and number % self._text_every == 0
 
     async def _look(self) -> None:
         """Bound every wait: nothing hangs for hours on one half-open stream."""
@@ -237,7 +242,7 @@ class Burst:
     def _row(self, number: int, exchange: Exchange, due: float | None) -> Row:
         stream, begun = exchange.stream, exchange.begun
         times, counts = stream.times, stream.counts
-        sampled = self._text_every and number % self._text_every == 0
+        sampled = self._is_sampled(number)
         gaps: list[float] = []
         for before, at, count in zip(times, times[1:], counts[1:]):  # noqa: B905  # strict= is 3.10
             gaps += [round((at - before) / count, 6)] * count

@@ -1,7 +1,8 @@
 """One HTTP/1.1 connection: requests go out, bytes are stamped when seen and read when there is time.
 
-Owns: the connection, its request in flight, and the backlog of bytes not read yet. Reading is put off for a
-third of a millisecond at most while others wait to be stamped. Refuses: to send anything twice.
+Owns: the connection, its request in flight, and the backlog of bytes not read yet. What may end an answer is
+read at once; the rest together, every few milliseconds, and never for longer than a third of one while others
+wait to be stamped. Refuses: to send anything twice.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from .lag import Watch
 
 READ_AT_ONCE_S = 0.0003
+READ_EVERY_S = 0.005
+LAST_CHUNK = b"\r\n0\r\n\r\n"
 LARGEST_BACKLOG = 64 << 20
 CONNECT_S = 30.0
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -71,17 +74,29 @@ class Backlog:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._waiting: deque[Exchange] = deque()
+        self._urgent: list[Exchange] = []
         self._size = 0
         self._scheduled = False
 
-    def add(self, exchange: Exchange, size: int) -> None:
+    def add(self, exchange: Exchange, size: int, *, urgent: bool) -> None:
+        """Have it read: soon, or (urgent: it may be over) before anything else."""
         self._size += size
+        if urgent:
+            if not self._urgent:
+                self._loop.call_soon(self._hurry)
+            self._urgent.append(exchange)
+            return
         if not exchange.waits:
             exchange.waits = True
             self._waiting.append(exchange)
         if not self._scheduled:
             self._scheduled = True
-            self._loop.call_soon(self._work)
+            self._loop.call_later(READ_EVERY_S, self._work)
+
+    def _hurry(self) -> None:
+        urgent, self._urgent = self._urgent, []
+        for exchange in urgent:
+            self._size -= exchange.read()
 
     def _work(self) -> None:
         limit = perf_counter() + READ_AT_ONCE_S
@@ -92,8 +107,6 @@ class Backlog:
         self._scheduled = bool(self._waiting)
         if self._scheduled:
             self._loop.call_soon(self._work)
-        else:
-            self._size = 0
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -140,7 +153,8 @@ class Connection(asyncio.BufferedProtocol):
         at = self._watch.seen
         exchange.active_at = at
         exchange.pieces.append((at, bytes(self._view[:nbytes])))
-        self._backlog.add(exchange, nbytes)
+        urgent = not exchange.answer.flows or self._view[max(0, nbytes - 7) : nbytes] == LAST_CHUNK
+        self._backlog.add(exchange, nbytes, urgent=urgent)
 
     def eof_received(self) -> bool:
         self._over(None)
@@ -156,7 +170,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         if exc is None:
             exchange.pieces.append((self._watch.seen, None))
-            self._backlog.add(exchange, 0)
+            self._backlog.add(exchange, 0, urgent=True)
             return
         exchange.read()  # what came before it broke may have been the whole answer
         exchange.fail("the connection broke: %s" % (exc or type(exc).__name__))
