@@ -19,7 +19,14 @@ from oeactl.cli.load import (
     ProcessesOption,
     UrlOption,
 )
-from oeactl.core.load import Targets, make_sweep, parse_concurrency
+from oeactl.core.load import (
+    MOST_IN_FLIGHT,
+    Targets,
+    by_rate,
+    make_sweep,
+    parse_concurrency,
+    parse_rates,
+)
 from oeactl.errors import UsageError
 
 if TYPE_CHECKING:
@@ -45,6 +52,14 @@ RequestsOption = Annotated[
     typer.Option("--requests", min=1, metavar="N", help="Requests a level; else 10 a stream, at least 16."),
 ]
 SeedOption = Annotated[int | None, typer.Option("--seed", min=0, help="What the prompts are drawn from.")]
+RateOption = Annotated[
+    str | None,
+    typer.Option("--rate", metavar="R,R,…", help="Arrivals a second (Poisson) instead of streams."),
+]
+DurationOption = Annotated[
+    float | None,
+    typer.Option("--duration", min=0.1, metavar="SECONDS", help="Send that long instead of --requests."),
+]
 TtftOption = Annotated[
     float | None,
     typer.Option("--ttft", min=0.001, metavar="MS", help="A target: goodput counts requests that meet it."),
@@ -85,6 +100,8 @@ def bench(
     output_len: OutputOption = None,
     requests: RequestsOption = None,
     seed: SeedOption = None,
+    rate: RateOption = None,
+    duration: DurationOption = None,
     ttft: TtftOption = None,
     tpot: TpotOption = None,
     until_saturated: SaturatedOption = False,
@@ -106,7 +123,14 @@ def bench(
     from oeactl.cli.load import chosen_load
     from oeactl.core.inventory import BenchSpec
 
-    load = chosen_load(driver=driver, api=api, dataset=dataset, processes=processes, origin=origin)
+    load = chosen_load(
+        driver=driver,
+        api=api,
+        dataset=dataset,
+        processes=processes,
+        origin=origin,
+        timed="--rate" if rate else "--duration" if duration else None,
+    )
     if url is None and (model or api_key_env):
         raise UsageError("--model and --api-key-env belong to --url", hint="hosts.yaml says both of a host")
     if url is not None and (host or experts or origin or driver == "sglang"):
@@ -116,14 +140,15 @@ def bench(
     chosen = call.host(host) if url is None else None
     defaults = chosen.bench if chosen else BenchSpec()
     sweep = make_sweep(
-        _levels(concurrency, defaults, until_saturated),
+        (MOST_IN_FLIGHT,) if rate and not concurrency else _levels(concurrency, defaults, until_saturated),
         input_len=input_len or defaults.input_len,
         output_len=output_len or defaults.output_len,
         seed=defaults.seed if seed is None else seed,
-        requests=requests,
+        requests=None if rate else requests,
         targets=Targets(ttft_ms=ttft, tpot_ms=tpot) if ttft or tpot else None,
         until_saturated=until_saturated,
     )
+    sweep = _timed(sweep, rate, duration, requests)
     if chosen is None:
         assert url is not None
         outcome = _by_url(call, url, load, _order(sweep, label), model, api_key_env)
@@ -139,6 +164,22 @@ def _levels(text: str | None, defaults: BenchSpec, until_saturated: bool) -> tup
     if until_saturated and list(levels) != sorted(levels):
         raise UsageError("--until-saturated needs rising levels", hint="--concurrency 8..512x2")
     return levels
+
+
+def _timed(sweep: Sweep, rate: str | None, duration_s: float | None, requests: int | None) -> Sweep:
+    """The sweep by arrivals, and for so long, where that was asked for."""
+    import msgspec
+
+    if duration_s is not None and requests is not None:
+        raise UsageError("--duration and --requests both say when a level ends", hint="give one of them")
+    if rate is not None:
+        if sweep.until_saturated:
+            raise UsageError("--until-saturated counts streams, and --rate has none", hint="give one of them")
+        sweep = by_rate(sweep, parse_rates(rate), requests=requests)
+    if duration_s is None:
+        return sweep
+    points = tuple(msgspec.structs.replace(point, duration_s=duration_s) for point in sweep.points)
+    return msgspec.structs.replace(sweep, points=points)
 
 
 def _order(sweep: Sweep, label: str | None, *, experts: bool = False) -> Order:

@@ -66,7 +66,10 @@ _KINDS = ("random-ids", "natural", "shared-prefix")
 
 @dataclass(frozen=True, kw_only=True)
 class Load:
-    """What was chosen. driver, api, dataset: None where nothing was said; file: one's own prompts."""
+    """What was chosen. driver, api, dataset: None where nothing was said; file: one's own prompts.
+
+    timed: --rate or --duration, if one was given.
+    """
 
     driver: Literal["sglang", "light"] | None = None
     api: Literal["generate", "completions", "chat"] | None = None
@@ -74,6 +77,7 @@ class Load:
     file: PromptFile | None = None
     processes: int | None = None
     here: bool = False
+    timed: str | None = None
 
     @property
     def needs_light(self) -> str | None:
@@ -86,11 +90,18 @@ class Load:
             ("--api", self.api),
             ("--client-processes", self.processes),
             ("--from", self.here),
+            (self.timed or "", self.timed),
         )
 
 
 def chosen_load(
-    *, driver: str | None, api: str | None, dataset: str | None, processes: int | None, origin: str | None
+    *,
+    driver: str | None,
+    api: str | None,
+    dataset: str | None,
+    processes: int | None,
+    origin: str | None,
+    timed: str | None = None,
 ) -> Load:
     """Read the options. Raises UsageError."""
     from oeactl.edges.prompt_files import read_prompts
@@ -111,6 +122,7 @@ def chosen_load(
         file=file,
         processes=processes,
         here=origin == "here",
+        timed=timed,
     )
     if load.driver == "sglang" and load.needs_light:
         raise UsageError(f"{load.needs_light} is for the light client", hint="--driver light")
@@ -152,7 +164,7 @@ def with_dataset(sweep: Sweep, load: Load) -> Sweep:
     there = len(load.file.prompts)
     points = []
     for point in sweep.points:
-        if there < point.concurrency:
+        if there < point.concurrency and point.rate is None:
             raise UsageError(
                 f"{there} prompts cannot keep {point.concurrency} in flight",
                 where=load.file.name,

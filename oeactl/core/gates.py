@@ -146,6 +146,8 @@ def _completed(evidence: Evidence) -> Gate:
     name, measured, planned = "completed", evidence.measurement, evidence.point.requests
     if measured is None:
         return _failed(name, evidence.failure or "the driver returned no measurement")
+    if evidence.point.duration_s is not None:
+        planned = measured.requested
     if measured.completed == measured.requested == planned and measured.failed == 0:
         return _passed(name, f"{planned} of {planned}")
     return _failed(name, f"{measured.completed} of {planned} planned requests completed")
@@ -212,8 +214,13 @@ def _concurrency(evidence: Evidence) -> Gate:
         return _nothing(name)
     if measured.achieved_concurrency is None:
         return _not_seen(name, "this client does not report how many were in flight")
+    if point.rate is not None:
+        seen = f"{measured.achieved_concurrency:.2f} in flight on average at {point.rate:g} arrivals/s"
+        if measured.achieved_concurrency > ACHIEVED_CONCURRENCY * point.concurrency:
+            return _failed(name, f"{seen}, held back by the bound of {point.concurrency}")
+        return _passed(name, seen)
     seen = f"{measured.achieved_concurrency:.2f} in flight on average, {point.concurrency} asked"
-    if point.requests < _WAVES_TO_JUDGE * point.concurrency:
+    if measured.requested < _WAVES_TO_JUDGE * point.concurrency:
         return _not_seen(
             name, f"{seen}; too few requests a stream to tell a slow client from the ramp-down", warning=True
         )
@@ -367,8 +374,8 @@ def _client(evidence: Evidence) -> Gate:
     gap_ms = measured.itl_ms.median if measured and measured.itl_ms else None
     if gap_ms is None:
         return _passed(name, cpu)
-    seen = f"{client.lag_mean_ms:.2f} ms late on average, {client.lag_p99_ms:.2f} ms p99"
-    late = f"it saw tokens {seen}, and they are {gap_ms:.2f} ms apart"
+    late = f"it saw tokens {client.lag_mean_ms:.2f} ms late on average, {client.lag_p99_ms:.2f} ms p99, "
+    late += f"and they are {gap_ms:.2f} ms apart"
     if client.lag_mean_ms > _CLIENT_LAG * gap_ms:
         return _failed(name, f"{late}: a busy machine, or too few --client-processes")
     return _passed(name, f"{late}; {cpu}", warning=client.lag_p99_ms > gap_ms)
@@ -393,6 +400,6 @@ def _called(process: Process | None) -> str:
 
 
 def _line(text: str) -> str:
-    """The last line of an error, which names it; short enough for a table's footnote."""
+    """The last line of an error, which names it, cut short."""
     last = text.splitlines()[-1].strip()
     return last if len(last) <= 160 else f"{last[:157]}..."

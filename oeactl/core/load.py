@@ -27,16 +27,24 @@ _WARMUP_PER_STREAM = 2
 _NUMBER = re.compile(r"[0-9]{1,9}")
 _RANGE = re.compile(r"([0-9]{1,9})\.\.([0-9]{1,9})(?:([x+])([0-9]{1,9}))?")
 _LEVELS_AT_MOST = 64
+_DECIMAL = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?")
+_ARRIVALS_S = 30.0
+MOST_IN_FLIGHT = 1024
 
 #: random-ids: of exactly the length asked; the others are text, whose length only the server can count.
 DatasetKind = Literal["random-ids", "natural", "shared-prefix", "file"]
 
 Positive = Annotated[int, msgspec.Meta(ge=1)]
 Count = Annotated[int, msgspec.Meta(ge=0)]
+Rate = Annotated[float, msgspec.Meta(gt=0)]
 
 
 class Point(Value, frozen=True, kw_only=True):
-    """One load level. The two seeds name prompts that no other level of the sweep shares."""
+    """One load level. The two seeds name prompts that no other level of the sweep shares.
+
+    rate: arrivals a second, at random times (Poisson), never more than ``concurrency`` in flight; None: a
+    closed loop. duration_s: no request begins after so long, and ``requests`` is no bound then.
+    """
 
     concurrency: Positive
     input_len: Positive
@@ -45,6 +53,8 @@ class Point(Value, frozen=True, kw_only=True):
     warmup_requests: Positive
     seed: Count
     warmup_seed: Count
+    rate: Rate | None = None
+    duration_s: Rate | None = None
 
 
 class Targets(Value, frozen=True, kw_only=True):
@@ -211,6 +221,38 @@ def make_point(
         seed=_draw(f"measured {shape}"),
         warmup_seed=_draw(f"warm-up {shape}"),
     )
+
+
+def parse_rates(text: str) -> tuple[float, ...]:
+    """Read ``2,4.5,8``: arrivals a second, each once. Raises UsageError."""
+    rates: list[float] = []
+    for piece in (part.strip() for part in text.split(",")):
+        if not _DECIMAL.fullmatch(piece) or float(piece) == 0 or float(piece) in rates:
+            raise UsageError(f"'{piece}' is no rate", where="--rate", hint="arrivals a second: --rate 2,4,8")
+        rates.append(float(piece))
+    return tuple(rates)
+
+
+def by_rate(sweep: Sweep, rates: Sequence[float], *, requests: int | None = None) -> Sweep:
+    """The sweep's one level at each rate: half a minute of arrivals, at least 16, unless ``requests``.
+
+    Its concurrency is the most that may be in flight. Raises UsageError where there are several levels.
+    """
+    if len(sweep.points) != 1:
+        raise UsageError("--rate goes with one --concurrency, the most in flight", where="--concurrency")
+    only = sweep.points[0]
+    points = tuple(
+        msgspec.structs.replace(
+            only,
+            rate=rate,
+            requests=requests or max(_REQUESTS_AT_LEAST, round(_ARRIVALS_S * rate)),
+            warmup_requests=max(_REQUESTS_AT_LEAST, round(_ARRIVALS_S * rate) // 4),
+            seed=_draw(f"measured {only.seed} {rate}"),
+            warmup_seed=_draw(f"warm-up {only.seed} {rate}"),
+        )
+        for rate in rates
+    )
+    return msgspec.structs.replace(sweep, points=points)
 
 
 def make_sweep(

@@ -175,8 +175,9 @@ def _arm_at(point: Point, arm: str, trials: tuple[Trial, ...]) -> ArmAtLevel:
 
 def same_level(one: Point, other: Point) -> bool:
     """Whether two points ask for the same load, whatever their prompts and number of requests."""
-    return (one.concurrency, one.input_len, one.output_len) == (
+    return (one.concurrency, one.rate, one.input_len, one.output_len) == (
         other.concurrency,
+        other.rate,
         other.input_len,
         other.output_len,
     )

@@ -126,7 +126,7 @@ def _level(course: Course, trial: Trial, index: int, point: Point) -> _Seen:
     """Measure, judge and keep one level."""
     site = course.site
     site.progress.step(
-        f"level {index} of {len(course.sweep.points)}: {point.concurrency} at once, "
+        f"level {index} of {len(course.sweep.points)}: {_asked(point)}, "
         f"{point.input_len} tokens in, {point.output_len} out"
     )
     started = site.clock.now()
@@ -161,6 +161,10 @@ def _level(course: Course, trial: Trial, index: int, point: Point) -> _Seen:
     for line in reasons:
         site.progress.warn(f"level {point.concurrency} is void: {line}")
     return _Seen(kept=kept, evidence=evidence, proofs=proofs, interrupted=interrupted)
+
+
+def _asked(point: Point) -> str:
+    return f"{point.concurrency} at once" if point.rate is None else f"{point.rate:g} arrivals/s"
 
 
 def _burst(course: Course, point: Point) -> tuple[PointMeasured, WarmUp | None]:
@@ -210,6 +214,8 @@ def _request(course: Course, point: Point, warm_up: WarmUp | None) -> PointReque
     deadline_s = course.point_timeout_s
     if warm_up is not None:
         expected_s = warm_up.duration_s * point.requests / point.warmup_requests
+        expected_s = max(expected_s, point.requests / point.rate if point.rate else 0.0)
+        expected_s = max(expected_s, point.duration_s or 0.0)
         deadline_s = min(deadline_s, _START_S + _SLOWER * expected_s)
     return PointRequest(
         phase="measured" if warm_up else "warm-up",
@@ -326,7 +332,8 @@ def _per_gpu(course: Course, measured: PointMeasured) -> float | None:
 
 def _steady(measured: PointMeasured, point: Point) -> SteadyRate | None:
     """The rate while all streams were busy, where the driver's rows tell when each request was sent."""
-    found = steady_rate(measured.requests, point.concurrency) if measured.requests else None
+    closed = measured.requests is not None and point.rate is None
+    found = steady_rate(measured.requests, point.concurrency) if closed and measured.requests else None
     return SteadyRate(duration_s=found[0], output_tokens_per_s=found[1]) if found else None
 
 

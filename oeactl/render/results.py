@@ -60,7 +60,7 @@ def level_table(trial: Trial, *, width: int) -> Any:
     """One row a level."""
     points = trial.points
     columns = (
-        Column(head="level", cells=tuple(f"{p.point.concurrency}" for p in points)),
+        Column(head="level", cells=_each(points, _level)),
         Column(head="tokens\nin/out", cells=_each(points, _lengths), keep=3),
         Column(head="output\ntok/s", cells=_measured(points, lambda m: f"{m.output_tokens_per_s:,.1f}")),
         Column(head="tok/s\nper GPU", cells=_each(points, _per_gpu), keep=1),
@@ -194,7 +194,7 @@ def _trial_parts(run: Run, trial: Trial, width: int) -> Iterable[Any]:
         yield level_table(trial, width=width)
     for point in trial.points:
         for reason in point.reasons:
-            yield Text(f"level {point.point.concurrency} is void: {reason}", style="yellow")
+            yield Text(f"level {_level(point)} is void: {reason}", style="yellow")
     for line in _warned(trial):
         yield Text(line, style="dim")
     if trial.saturation is not None:
@@ -282,6 +282,11 @@ def _saturated(found: Saturation) -> str:
         "target": "a target is broken",
     }[found.kind]
     return f"{what}, level {found.concurrency} is the last that pays: {found.reason}"
+
+
+def _level(point: PointRecord) -> str:
+    """Streams of a closed loop, or arrivals a second."""
+    return f"{point.point.concurrency}" if point.point.rate is None else f"{point.point.rate:g}/s"
 
 
 def _lengths(point: PointRecord) -> str:

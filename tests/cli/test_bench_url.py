@@ -107,6 +107,29 @@ def test_a_server_that_only_chats_is_asked_by_chat(
     assert {asked.body["model"] for asked in server.asked} == {"large"}
 
 
+def test_a_level_by_arrivals_is_called_by_its_rate(
+    server: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.pages = MODELS
+    words = (
+        "--url",
+        server.url,
+        "--rate",
+        "40",
+        "--requests",
+        "20",
+        "--input-len",
+        "16",
+        "--output-len",
+        "4",
+    )
+    app.main(["bench", *words])
+    shown = capsys.readouterr()
+    assert "40 arrivals/s" in shown.err
+    assert "40/s" in shown.out
+    assert app.main(["bench", *words, "--duration", "1", "--json"]) == 2
+
+
 def test_a_model_that_is_not_served_is_named_with_those_that_are(
     server: Server, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -19,7 +19,7 @@ def chosen(**changes: Any) -> Load:
 
 @pytest.mark.parametrize(
     "said",
-    [{"api": "chat"}, {"dataset": "natural"}, {"processes": 2}, {"origin": "here"}],
+    [{"api": "chat"}, {"dataset": "natural"}, {"processes": 2}, {"origin": "here"}, {"timed": "--rate"}],
 )
 def test_what_only_the_light_client_knows_needs_it(said: dict[str, Any]) -> None:
     assert chosen(**said).needs_light

@@ -148,6 +148,19 @@ def test_what_could_not_be_seen_is_not_measured_and_voids_nothing(name: str, bli
     assert not any(line.startswith(f"{name}:") for line in failures(judge(some_evidence(POINT, **blind))))
 
 
+def test_arrivals_are_judged_by_the_bound_that_held_them_back() -> None:
+    point = msgspec.structs.replace(POINT, rate=8.0)
+    assert gate("concurrency", point=point, **measured(achieved_concurrency=1.5)).outcome == "pass"
+    held = gate("concurrency", point=point, **measured(achieved_concurrency=3.9))
+    assert (held.outcome, "held back by the bound of 4" in held.reason) == ("fail", True)
+
+
+def test_a_level_of_a_duration_has_as_many_requests_as_were_sent() -> None:
+    point = msgspec.structs.replace(POINT, duration_s=10.0)
+    assert gate("completed", point=point, **measured(requested=7, completed=7)).outcome == "pass"
+    assert gate("completed", point=point, **measured(requested=7, completed=6, failed=1)).outcome == "fail"
+
+
 def test_a_server_that_was_still_getting_faster_warns() -> None:
     found = gate("warm_up", warm_up_rates=(1187.0, 5000.0, 11174.0), warmed_up=False)
     assert (found.outcome, found.warning) == ("pass", True)

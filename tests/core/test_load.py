@@ -12,9 +12,11 @@ from oeactl.core.load import (
     INPUT_LEN,
     OUTPUT_LEN,
     SEED,
+    by_rate,
     make_point,
     make_sweep,
     parse_concurrency,
+    parse_rates,
 )
 from oeactl.errors import UsageError
 
@@ -69,6 +71,25 @@ def test_what_is_no_list_of_levels_is_refused_with_the_piece(text: str, says: st
     assert says in refused.value.what
     assert refused.value.where == "--concurrency"
     assert refused.value.hint and "64,128,256" in refused.value.hint
+
+
+def test_rates_make_levels_of_half_a_minute_with_prompts_of_their_own() -> None:
+    sweep = by_rate(make_sweep((256,), seed=1), parse_rates("0.2, 8,4.5"))
+    assert [(p.rate, p.requests, p.concurrency) for p in sweep.points] == [
+        (0.2, 16, 256),
+        (8.0, 240, 256),
+        (4.5, 135, 256),
+    ]
+    seeds = [seed for point in sweep.points for seed in (point.seed, point.warmup_seed)]
+    assert len(set(seeds)) == len(seeds)
+    with pytest.raises(UsageError, match="one --concurrency"):
+        by_rate(make_sweep((1, 4)), (1.0,))
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "a", "1e3", "", "4,4", "nan"])
+def test_what_is_no_rate_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="is no rate"):
+        parse_rates(text)
 
 
 def test_the_defaults_are_those_of_hosts_yaml() -> None:

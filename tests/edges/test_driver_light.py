@@ -9,6 +9,7 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -422,6 +423,33 @@ def test_processes_share_one_load(server: Server) -> None:
     assert measured.client is not None and measured.client.processes == 2
     assert measured.measurement is not None and measured.measurement.completed == 40
     assert len({tuple(asked.prompt) for asked in server.asked}) == 40
+
+
+def test_arrivals_by_rate_come_at_random_and_do_not_wait_for_answers(server: Server) -> None:
+    """40 a second on average, each answered after 0.4 s: a closed loop of one could not."""
+    point = msgspec.structs.replace(
+        make_point(64, input_len=8, output_len=2, seed=7, requests=64), rate=40.0, requests=60
+    )
+    measured = play(server, paced(ttft_s=0.4), point=point)
+    rows = rows_of(measured)
+    assert rows.sent_s is not None
+    sent = sorted(rows.sent_s)
+    gaps = [after - before for before, after in pairwise(sent)]
+    assert 0.6 < sent[-1] < 3.0
+    assert max(gaps) > 3 * sum(gaps) / len(gaps)
+    again = rows_of(play(server, paced(), point=point))
+    assert again.sent_s is not None
+    assert sorted(again.sent_s)[10] == pytest.approx(sent[10], abs=0.1)
+
+
+def test_a_duration_ends_a_level_and_lets_what_was_sent_come_back(server: Server) -> None:
+    point = msgspec.structs.replace(make_point(2, input_len=8, output_len=4, seed=1), duration_s=1.0)
+    measured = play(server, paced(ttft_s=0.1), point=point)
+    figures = measured.measurement
+    assert figures is not None
+    assert 8 <= figures.completed == figures.requested <= 22
+    assert 0.9 < figures.duration_s < 1.6
+    assert "completed" not in judged(measured, point)
 
 
 def judged(measured: PointMeasured, point: Point, **changes: Any) -> set[str]:

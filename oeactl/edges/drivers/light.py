@@ -144,6 +144,8 @@ class LightClient:
             "seed": request.seed,
             "processes": self._processes,
             "deadline_s": request.deadline_s,
+            "rate": request.point.rate if request.phase == "measured" else None,
+            "duration_s": request.point.duration_s if request.phase == "measured" else None,
             "texts": 32 if request.dataset != "random-ids" and request.phase == "measured" else 0,
             "prompts": made,
         }
@@ -186,6 +188,7 @@ class LightClient:
         for self._ignores_eos in (True, False):
             order = {**self._order(request, made), "concurrency": 1, "requests": 1, "processes": 1}
             order = {**order, "output_len": _PROBE_LEN, "seed": request.seed ^ 1, "texts": 0}
+            order = {**order, "rate": None, "duration_s": None}
             if made["kind"] == "listed":
                 order["prompts"] = {"kind": "listed", "prompts": [[made["prompts"][0][0], _PROBE_LEN]]}
             asked = self._burst(order, request, None)
@@ -309,10 +312,11 @@ def _client(result: _Result) -> ClientLoad:
 
 
 def _shown_argv(order: Mapping[str, Any], request: PointRequest) -> tuple[str, ...]:
-    names = ("api", "concurrency", "requests", "output_len", "seed", "processes", "ignore_eos")
+    names = ("api", "concurrency", "rate", "requests", "duration_s", "output_len", "seed", "processes")
     return (
         "oeactl.loadgen",
-        *(f"{name}={order[name]}" for name in names),
+        *(f"{name}={order[name]}" for name in names if order[name] is not None),
+        f"ignore_eos={order['ignore_eos']}",
         f"input_len={request.point.input_len}",
         f"dataset={request.dataset}",
     )
