@@ -5,6 +5,8 @@ Owns: the exit codes. Refuses: to know who prints them (the cli does, once).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class OeactlError(Exception):
     """A failure that oeactl can explain.
@@ -81,3 +83,14 @@ class Interrupted(OeactlError):
     """Ctrl-C, after everything was put in order."""
 
     exit_code = 130
+
+
+_FROM_BEST_TO_WORST = (0, 8, 2, 3, 4, 5, 6, 130, 7, 1)
+
+
+def worst(codes: Iterable[int]) -> int:
+    """The exit code of a command on several hosts: the one that leaves most to be done, 0 where all is well.
+
+    As numbers grow, but for two: an interruption is better than a host of unknown state, and a bug is worst.
+    """
+    return max(codes, key=_FROM_BEST_TO_WORST.index, default=0)

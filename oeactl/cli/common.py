@@ -22,8 +22,11 @@ from __future__ import annotations
 import inspect
 import os
 import sys
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
@@ -33,8 +36,9 @@ from oeactl.cli.ending import print_document
 from oeactl.errors import OeactlError, UsageError
 
 if TYPE_CHECKING:
-    from oeactl.core.inventory import Host
+    from oeactl.core.inventory import Host, Picked
     from oeactl.core.transform import Transformer
+    from oeactl.edges.board import Board
     from oeactl.edges.config import Project
     from oeactl.edges.terminal import LiveProgress, PlainProgress, TerminalPrompt
 
@@ -47,14 +51,20 @@ def _hosts_like(incomplete: str) -> list[str]:
     return [name for name in _host_names() if name.startswith(incomplete)]
 
 
-def _host_names() -> list[str]:
+def _list_like(incomplete: str) -> list[str]:
+    before, comma, last = incomplete.rpartition(",")
+    return [before + comma + name for name in _host_names(groups=True) if name.startswith(last)]
+
+
+def _host_names(*, groups: bool = False) -> list[str]:
     from oeactl.core.inventory import LOCAL
     from oeactl.edges.config import load_project
 
     try:
-        return list(dict.fromkeys((*load_project(Path.cwd()).inventory.hosts, LOCAL)))
+        inventory = load_project(Path.cwd()).inventory
     except OeactlError:
         return [LOCAL]
+    return list(dict.fromkeys((*inventory.hosts, LOCAL, *(inventory.groups if groups else ()))))
 
 
 def _recipes_like(incomplete: str) -> list[str]:
@@ -75,6 +85,18 @@ HostOption = Annotated[
         help="A name or address in hosts.yaml, or @local. Else OEACTL_HOST, default_host, the only entry.",
         autocompletion=_hosts_like,
     ),
+]
+HostsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--host",
+        metavar="NAME,…",
+        help="Names, addresses, groups of hosts.yaml, @local. Else OEACTL_HOST, default_host, the only one.",
+        autocompletion=_list_like,
+    ),
+]
+FailFastOption = Annotated[
+    bool, typer.Option("--fail-fast", help="Of several hosts begin no further one once one has failed.")
 ]
 RecipeOption = Annotated[
     str, typer.Option("--recipe", metavar="ID", help="Which recipe.", autocompletion=_recipes_like)
@@ -117,6 +139,16 @@ _COMMON: dict[str, tuple[Any, Any]] = {
     "verbose": (_VerboseOption, False),
     "debug": (_DebugOption, False),
 }
+
+
+def ahead(module: str) -> None:
+    """Begin to import what is needed once the host has answered; whoever imports it then waits for it."""
+
+    def work() -> None:
+        with suppress(ImportError):  # to be raised where it is needed
+            import_module(module)
+
+    threading.Thread(target=work).start()
 
 
 class Call:
@@ -162,6 +194,14 @@ class Call:
         self._projectless = (wanted or preferred) == LOCAL
         return pick_host(self.project.inventory, wanted, preferred)
 
+    def hosts(self, wanted: str | None) -> Picked:
+        """The hosts that ``--host``, OEACTL_HOST or the default means: one, or several by a list or group."""
+        from oeactl.core.inventory import LOCAL, pick_hosts
+
+        preferred = os.environ.get(HOST_VARIABLE)
+        self._projectless = (wanted or preferred) == LOCAL
+        return pick_hosts(self.project.inventory, wanted, preferred)
+
     @cached_property
     def progress(self) -> PlainProgress | LiveProgress:
         """What a person watches, on stderr; almost nothing with ``--json``."""
@@ -172,12 +212,21 @@ class Call:
         kind = LiveProgress if is_terminal(sys.stderr) and os.environ.get("TERM") != "dumb" else PlainProgress
         return kind(sys.stderr, verbose=self.verbose)
 
-    def prompt(self, yes: bool) -> TerminalPrompt:
-        """Who is asked before something is stopped or restarted."""
+    def board(self, hosts: list[str]) -> Board:
+        """What a person watches while several hosts are at work, on stderr."""
+        from oeactl.edges.board import LiveBoard, PlainBoard
+        from oeactl.edges.terminal import is_terminal
+
+        if self.json or self.verbose or not is_terminal(sys.stderr) or os.environ.get("TERM") == "dumb":
+            return PlainBoard(sys.stderr, verbose=self.verbose, quiet=self.json)
+        return LiveBoard(sys.stderr, hosts)
+
+    def prompt(self, yes: bool, pause: Callable[[], None] | None = None) -> TerminalPrompt:
+        """Who is asked before something is stopped or restarted. pause: clears the screen for it."""
         from oeactl.edges.terminal import TerminalPrompt
 
         answers = None if self.json else sys.stdin
-        return TerminalPrompt(yes=yes, answers=answers, stream=sys.stderr, pause=self.progress.pause)
+        return TerminalPrompt(yes=yes, answers=answers, stream=sys.stderr, pause=pause or self.progress.pause)
 
     def emit(self, value: Any, text: Callable[[], Any]) -> None:
         """Give the result: ``value`` at the end with ``--json``; else what ``text()`` makes of it, now."""
@@ -193,15 +242,22 @@ class Call:
             return
         self.close()
         if not isinstance(made, str):
-            from rich.text import Text
+            made = self._text_of(made)
+        self.line(made)
 
-            from oeactl.edges.terminal import console
+    def _text_of(self, made: Any) -> str:
+        from rich.text import Text
 
+        from oeactl.edges.terminal import console, is_terminal
+
+        if isinstance(made, Text) and not is_terminal(sys.stdout):
+            shown = made.plain
+        else:
             screen = console(sys.stdout)
             with screen.capture() as captured:
                 screen.print(made, soft_wrap=isinstance(made, Text))
-            made = "\n".join(line.rstrip() for line in captured.get().splitlines())
-        self.line(made)
+            shown = captured.get()
+        return "\n".join(line.rstrip() for line in shown.splitlines())
 
     @property
     def width(self) -> int:

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
-from oeactl.cli.common import Call, HostOption, YesOption, command
+from oeactl.cli.common import Call, FailFastOption, HostOption, HostsOption, YesOption, command
 
 if TYPE_CHECKING:
+    from oeactl.cli.wiring import Wired
     from oeactl.core.outcomes import Served
+    from oeactl.flows.intent import Steps
     from oeactl.flows.site import Site
 
 FollowOption = Annotated[bool, typer.Option("--follow", "-f", help="Go on as lines come, until Ctrl-C.")]
@@ -17,27 +19,31 @@ LinesOption = Annotated[int, typer.Option("--lines", "-n", min=0, help="How many
 
 
 @command("oeactl start --host 10.1.230.174")
-def start(call: Call, host: HostOption = None) -> None:
+def start(call: Call, host: HostsOption = None, fail_fast: FailFastOption = False) -> int:
     """Start the server of hosts.yaml, wait until it answers, prove the recipes that are on disk."""
-    from oeactl.flows.serve import start as run
+    from oeactl.flows.serve import starting
 
-    _serve(call, host, False, run)
+    return _serve(call, host, starting, yes=False, fail_fast=fail_fast)
 
 
 @command("oeactl stop --host 10.1.230.174 --yes")
-def stop(call: Call, host: HostOption = None, yes: YesOption = False) -> None:
+def stop(
+    call: Call, host: HostsOption = None, fail_fast: FailFastOption = False, yes: YesOption = False
+) -> int:
     """Stop the server with all its processes."""
-    from oeactl.flows.serve import stop as run
+    from oeactl.flows.serve import stopping
 
-    _serve(call, host, yes, run)
+    return _serve(call, host, stopping, yes=yes, fail_fast=fail_fast)
 
 
 @command("oeactl restart --host 10.1.230.174 --yes")
-def restart(call: Call, host: HostOption = None, yes: YesOption = False) -> None:
+def restart(
+    call: Call, host: HostsOption = None, fail_fast: FailFastOption = False, yes: YesOption = False
+) -> int:
     """Stop the server, start it from hosts.yaml, wait until it answers, prove the recipes on disk."""
-    from oeactl.flows.serve import restart as run
+    from oeactl.flows.serve import restarting
 
-    _serve(call, host, yes, run)
+    return _serve(call, host, restarting, yes=yes, fail_fast=fail_fast)
 
 
 @command("oeactl logs --host 10.1.230.174 -n 200", "oeactl logs -f")
@@ -70,16 +76,29 @@ def logs(call: Call, host: HostOption = None, follow: FollowOption = False, line
 
 
 class _Flow(Protocol):
-    def __call__(self, site: Site, *, operation: str) -> Served: ...
+    def __call__(self, site: Site, *, operation: str) -> Steps[Served]: ...
 
 
-def _serve(call: Call, host: str | None, yes: bool, run: _Flow) -> None:
+def _serve(call: Call, host: str | None, flow: _Flow, *, yes: bool, fail_fast: bool) -> int:
     from oeactl.cli.wiring import wired
-    from oeactl.edges.clock import new_operation
+    from oeactl.edges.clock import SystemClock, new_operation
+    from oeactl.flows.intent import alone
     from oeactl.render.change import served_lines
 
-    with wired(call, call.host(host), yes=yes) as here:
+    picked = call.hosts(host)
+    operation, _ = new_operation(SystemClock())
+
+    def steps(here: Wired) -> Steps[Served]:
+        return flow(here.site, operation=operation)
+
+    if picked.several:
+        from oeactl.cli.several import on_each
+        from oeactl.render.several import served_view
+
+        _, code = on_each(call, picked.hosts, steps, served_view(), yes=yes, fail_fast=fail_fast)
+        return code
+    with wired(call, picked.hosts[0], yes=yes) as here:
         name = here.site.host.name
-        operation, _ = new_operation(here.site.clock)
-        outcome = run(here.site, operation=operation)
+        outcome = alone(here.site, steps(here))
     call.emit(outcome, lambda: served_lines(outcome, name))
+    return 0

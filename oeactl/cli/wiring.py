@@ -21,7 +21,7 @@ from oeactl.edges.files import AgentFiles
 from oeactl.edges.local import is_alive
 from oeactl.errors import UsageError
 from oeactl.flows.site import Site, survey_request
-from oeactl.ports import Driver, Engine, Remote, Server
+from oeactl.ports import Driver, Engine, Progress, Remote, Server
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,8 +42,8 @@ class Wired:
 
 
 @contextmanager
-def wired(call: Call, host: Host, *, yes: bool = False) -> Iterator[Wired]:
-    """Everything on one host, for the length of a command."""
+def wired(call: Call, host: Host, *, yes: bool = False, progress: Progress | None = None) -> Iterator[Wired]:
+    """Everything on one host, for the length of a command. progress: if not the call's own."""
     remote = _remote(host)
     try:
         if needs_home(host):
@@ -57,7 +57,7 @@ def wired(call: Call, host: Host, *, yes: bool = False) -> Iterator[Wired]:
             server=_server(host, agent, inner, files, key),
             engine=_engine(host, agent, key),
             clock=SystemClock(),
-            progress=call.progress,
+            progress=progress or call.progress,
             prompt=call.prompt(yes),
             holder=Holder(user=getpass.getuser(), host=platform.node(), pid=os.getpid()),
             alive=is_alive,

@@ -138,11 +138,13 @@ def pick_host(inventory: Inventory, wanted: str | None, preferred: str | None) -
         raise UsageError(
             f"several hosts have the address '{name}'", where=inventory.source, hint=f"--host {same[0]}"
         )
-    if name in inventory.groups:
+    if name in inventory.groups or "," in name:
+        names = inventory.groups.get(name) or tuple(filter(None, name.split(",")))
+        kind = "a group" if name in inventory.groups else "several hosts"
         raise UsageError(
-            f"'{name}' is a group, and one host is worked on at a time",
+            f"'{name}' is {kind}, and this command works on one",
             where=inventory.source,
-            hint=f"--host {inventory.groups[name][0]}" if inventory.groups[name] else None,
+            hint=f"--host {names[0]}" if names else None,
         )
     meant = nearest(name, inventory.hosts)
     origin = "" if wanted else " (from OEACTL_HOST)" if preferred else " (default_host)"
@@ -151,6 +153,33 @@ def pick_host(inventory: Inventory, wanted: str | None, preferred: str | None) -
         where=inventory.source,
         hint=f"did you mean '{meant}'? {_known(inventory)}" if meant else _known(inventory),
     )
+
+
+class Picked(Value, frozen=True, kw_only=True):
+    """The hosts that are meant, each once, in the order of the words. several: by a list or a group."""
+
+    hosts: tuple[Host, ...]
+    several: bool = False
+
+
+def pick_hosts(inventory: Inventory, wanted: str | None, preferred: str | None) -> Picked:
+    """As ``pick_host``, where the words may also be a group, or a list with commas of hosts and groups.
+
+    Raises UsageError.
+    """
+    words = wanted or preferred or ""
+    if "," not in words and words not in inventory.groups:
+        return Picked(hosts=(pick_host(inventory, wanted, preferred),))
+    found: dict[str, Host] = {}
+    for word in words.split(","):
+        for name in inventory.groups.get(word.strip(), (word.strip(),)):
+            if not name:
+                raise UsageError(f"there is an empty name in '{words}'", hint="--host A,B")
+            host = pick_host(inventory, name, None)
+            found[host.name] = host
+    if not found:
+        raise UsageError(f"group '{words}' has no hosts", where=inventory.source)
+    return Picked(hosts=tuple(found.values()), several=True)
 
 
 def needs_home(host: Host) -> bool:

@@ -33,13 +33,15 @@ class Memo(Generic[T]):
                     return self._made[key]
             try:
                 value = make()
-            finally:
+            except BaseException:
                 with self._turn:
                     self._making.pop(key, None)
+                raise
             with self._turn:
                 while len(self._made) >= self._size:
                     del self._made[next(iter(self._made))]
                 self._made[key] = value
+                self._making.pop(key, None)
         return value
 
     def clear(self) -> None:

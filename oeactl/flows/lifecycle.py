@@ -43,14 +43,13 @@ def ask(site: Site, question: str) -> None:
         raise Interrupted("not confirmed, so nothing was changed", where=site.host.name)
 
 
-def ask_to_stop(site: Site, state: ServerState, then: str = "") -> None:
-    """Ask before what runs is stopped; nothing is asked when nothing runs. then: what follows the stop.
+def stop_question(site: Site, state: ServerState, then: str = "") -> str | None:
+    """What to ask before what runs is stopped; None when nothing runs. then: what follows the stop.
 
-    Raises Interrupted on a no, UsageError where nobody can be asked, Refused where two servers are in play:
-    ours, and another that holds its port.
+    Raises Refused where two servers are in play: ours, and another that holds its port.
     """
     if not is_running(state):
-        return
+        return None
     if state.recorded is not None and state.listener is not None and state.foreign:
         raise Refused(
             f"two servers are here: the one that oeactl started (pid {state.recorded.pid}), and another on "
@@ -58,7 +57,7 @@ def ask_to_stop(site: Site, state: ServerState, then: str = "") -> None:
             where=site.host.name,
             hint="end the other one the way it was started",
         )
-    ask(site, f"Stop {describe(state)} on {site.host.name}{then}?")
+    return f"Stop {describe(state)} on {site.host.name}{then}?"
 
 
 def bring_up(site: Site, launch: Launch) -> Ready | Failed:

@@ -22,9 +22,9 @@ from oeactl.core.reasons import Refusal
 from oeactl.core.recipe import Recipe
 from oeactl.core.transform import Transformer
 from oeactl.errors import ConnectionLost, Interrupted, OeactlError, Refused, RolledBack, Unreachable
+from oeactl.flows.intent import Intent, Steps, on_one
 from oeactl.flows.lease import LEASE_S, KeepingProgress, Lease
 from oeactl.flows.lifecycle import (
-    ask_to_stop,
     bring_up,
     describe,
     is_running,
@@ -32,6 +32,7 @@ from oeactl.flows.lifecycle import (
     log_tail,
     remedy,
     server_of,
+    stop_question,
     take_down,
 )
 from oeactl.flows.prove import inactive, prove, remedy_after_exercise, verdicts_of
@@ -43,7 +44,7 @@ _GATHERERS = {"sglang": ("sglang.srt.models.registry",)}
 """Modules of an engine that import many others and go on without those that fail."""
 
 
-def patch(
+def patching(
     site: Site,
     recipe: Recipe,
     sets: Mapping[str, str],
@@ -54,7 +55,7 @@ def patch(
     restart: bool,
     show: Callable[[Planned, Survey], None],
     transformer: Transformer | None = None,
-) -> Patched:
+) -> Steps[Patched]:
     """Apply ``recipe`` to the host. restart: replace the server and prove the change (else disk only).
 
     transformer: runs the recipe's own scripts, where that is allowed.
@@ -77,8 +78,13 @@ def patch(
     notes = (*bound.notes, *plan.notes)
     if dry_run:
         return Patched(status="dry-run", plan=plan, live="unchanged", notes=(*notes, _would(site, was)))
-    if was is not None:
-        ask_to_stop(site, was, " and start it patched")
+    yield Intent(
+        survey=survey,
+        operation=operation,
+        what=f"patch {plan.recipe}",
+        question=stop_question(site, was, " and start it patched") if was is not None else None,
+        lasting=was is not None,
+    )
     change = _Change(site=site, survey=survey, plan=plan, operation=operation, was=was)
     written_notes, verdicts = change.carry_out()
     untried = () if restart else ("the import probe was skipped: it runs before a restart",)
@@ -90,6 +96,9 @@ def patch(
         notes=(*notes, *written_notes, *untried),
         operation=operation,
     )
+
+
+patch = on_one(patching)
 
 
 def _plan(

@@ -18,14 +18,15 @@ from oeactl.core.proof import Verdict
 from oeactl.core.reasons import Refusal
 from oeactl.core.revert import GoneByUpgrade, NothingToRevert, Reverting, plan_revert
 from oeactl.errors import Degraded, Interrupted
+from oeactl.flows.intent import Intent, Steps, on_one
 from oeactl.flows.lease import LEASE_S, KeepingProgress, Lease
-from oeactl.flows.lifecycle import ask_to_stop, bring_up, is_running, last_words, server_of, take_down
+from oeactl.flows.lifecycle import bring_up, is_running, last_words, server_of, stop_question, take_down
 from oeactl.flows.prove import inactive, prove, remedy_after_exercise, strays
 from oeactl.flows.site import Site, awake, claim, look_settled
 from oeactl.ports import Failed
 
 
-def revert(
+def reverting(
     site: Site,
     *,
     recipe: str | None,
@@ -33,7 +34,7 @@ def revert(
     restart: bool,
     force: bool,
     restored: Callable[[], None] = lambda: None,
-) -> Reverted:
+) -> Steps[Reverted]:
     """Take ``recipe`` (None: all of them) off the host. restored: called once it is off the disk.
 
     Raises Refused on a foreign edit, Locked, Interrupted, Degraded when the server does not come up after it.
@@ -49,12 +50,17 @@ def revert(
         notes = (*plan.notes, *_still_running(site, survey.journal.layers))
         return Reverted(status="nothing to revert", left=survey.journal.layers, notes=notes)
     claim(site, survey.journal)
+    gone = [layer.recipe for layer in survey.journal.layers if layer not in plan.layers_after]
+    what = f"revert {', '.join(gone)}"
     if not isinstance(plan, Reverting):
+        yield Intent(survey=survey, operation=operation, what=what)
         return _close(site, survey, plan, operation, restored)
     was = server_of(site).state(health=False) if restart and site.server is not None else None
-    if was is not None:
-        files = "what is left" if plan.layers_after else "the original files"
-        ask_to_stop(site, was, f" and start it with {files}")
+    files = "what is left" if plan.layers_after else "the original files"
+    question = stop_question(site, was, f" and start it with {files}") if was is not None else None
+    yield Intent(
+        survey=survey, operation=operation, what=what, question=question, lasting=question is not None
+    )
     verdicts: tuple[Verdict, ...] = ()
     if was is None or not is_running(was):
         notes = _write(site, survey, plan, operation, force=force, lease_s=None)
@@ -70,6 +76,9 @@ def revert(
         verdicts=verdicts,
         notes=(*plan.notes, *notes),
     )
+
+
+revert = on_one(reverting)
 
 
 def _write(

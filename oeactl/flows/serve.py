@@ -14,14 +14,15 @@ from oeactl.core.host import Layer, ServerState, Survey
 from oeactl.core.launch import launch_of
 from oeactl.core.outcomes import Served
 from oeactl.errors import Degraded, Interrupted, Unreachable
+from oeactl.flows.intent import Intent, Steps, on_one
 from oeactl.flows.lease import KeepingProgress, holding
 from oeactl.flows.lifecycle import (
-    ask_to_stop,
     bring_up,
     is_running,
     last_words,
     remedy,
     server_of,
+    stop_question,
     take_down,
 )
 from oeactl.flows.prove import inactive, prove, remedy_after_exercise
@@ -29,7 +30,7 @@ from oeactl.flows.site import Site, claim, look, look_settled
 from oeactl.ports import Failed
 
 
-def start(site: Site, *, operation: str) -> Served:
+def starting(site: Site, *, operation: str) -> Steps[Served]:
     """Start the server, wait for a completion, prove what is on disk. Nothing when it runs already.
 
     Raises Refused where another server holds the port, Locked, Unreachable when it does not come up,
@@ -39,31 +40,37 @@ def start(site: Site, *, operation: str) -> Served:
     if state.recorded is not None:
         return Served(status="running already", pid=state.recorded.pid, notes=_unwell(site, state))
     survey = _settled(site)
+    yield Intent(survey=survey, operation=operation, what="start", lasting=True)
     with _held(site, survey, "start", operation) as leased:
         return _up(leased, survey.journal.layers, "started")
 
 
-def stop(site: Site, *, operation: str) -> Served:
+def stopping(site: Site, *, operation: str) -> Steps[Served]:
     """Stop it with all its processes, after a yes."""
     state = server_of(site).state(health=False)
     if not is_running(state):
         return Served(status="was not running")
     survey = look(site, (), data=False)
     claim(site, survey.journal)
-    ask_to_stop(site, state)
+    question = stop_question(site, state)
+    yield Intent(survey=survey, operation=operation, what="stop", question=question, lasting=True)
     with _held(site, survey, "stop", operation) as leased:
         take_down(leased, state)
     return Served(status="stopped")
 
 
-def restart(site: Site, *, operation: str) -> Served:
+def restarting(site: Site, *, operation: str) -> Steps[Served]:
     """Stop what runs, after a yes, and start it from hosts.yaml with the recipes on disk."""
     state = server_of(site).state(health=False)
     survey = _settled(site)
-    ask_to_stop(site, state, " and start it again")
+    question = stop_question(site, state, " and start it again")
+    yield Intent(survey=survey, operation=operation, what="restart", question=question, lasting=True)
     with _held(site, survey, "restart", operation) as leased:
         take_down(leased, state)
         return _up(leased, survey.journal.layers, "restarted" if is_running(state) else "started")
+
+
+start, stop, restart = on_one(starting), on_one(stopping), on_one(restarting)
 
 
 def _settled(site: Site) -> Survey:

@@ -18,6 +18,7 @@ from oeactl.core.inventory import (
     empty_inventory,
     needs_home,
     pick_host,
+    pick_hosts,
 )
 from oeactl.errors import UsageError
 
@@ -287,3 +288,55 @@ def test_when_no_host_is_meant_the_names_are_listed(
 
 def test_without_a_file_there_is_this_machine() -> None:
     assert pick_host(empty_inventory("no hosts.yaml"), LOCAL, None) == Host(name=LOCAL)
+
+
+# --- several hosts -----------------------------------------------------------------------------------------
+
+SEVERAL = """
+default_host: a
+groups: {lab: [a, b], none: []}
+hosts:
+  a: {address: 10.0.0.1}
+  b: {}
+  c: {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "names", "several"),
+    [
+        ("b", ["b"], False),
+        ("10.0.0.1", ["a"], False),
+        ("b,a", ["b", "a"], True),
+        ("b, c", ["b", "c"], True),
+        ("lab", ["a", "b"], True),
+        ("c,lab,a,10.0.0.1", ["c", "a", "b"], True),
+        ("b,@local", ["b", "@local"], True),
+        ("b,b", ["b"], True),
+        (None, ["a"], False),
+    ],
+)
+def test_lists_and_groups_name_several_hosts_each_once(
+    words: str | None, names: list[str], several: bool
+) -> None:
+    picked = pick_hosts(read(SEVERAL), words, None)
+    assert [host.name for host in picked.hosts] == names
+    assert picked.several == several
+    assert pick_hosts(read(SEVERAL), None, words).hosts == picked.hosts
+
+
+@pytest.mark.parametrize(
+    ("words", "what"), [("a,,b", "empty name"), ("a,d", "unknown host 'd'"), ("none", "has no hosts")]
+)
+def test_a_wrong_name_among_several_is_said(words: str, what: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        pick_hosts(read(SEVERAL), words, None)
+    assert what in caught.value.what
+
+
+@pytest.mark.parametrize("words", ["lab", "a,b"])
+def test_a_command_for_one_host_says_so(words: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        pick_host(read(SEVERAL), words, None)
+    assert "works on one" in caught.value.what
+    assert caught.value.hint == "--host a"

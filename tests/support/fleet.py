@@ -126,7 +126,10 @@ def make_fleet(
     entry: Mapping[str, Any] | None = None,
     groups: Mapping[str, Sequence[str]] | None = None,
 ) -> Fleet:
-    """``count`` hosts h1, h2, ... over the given sshds in turn. entry: more keys for every host."""
+    """``count`` hosts h1, h2, ... over the given sshds in turn (none: not to be reached).
+
+    entry: more keys for every host.
+    """
     hosts = tuple(f"h{number}" for number in range(1, count + 1))
     fleet = Fleet(folder=folder, hosts=hosts)
     recipe = folder / "recipes" / "note"
@@ -138,11 +141,14 @@ def make_fleet(
     (recipe / "cases" / "none" / "case.yaml").write_text(CASE.format(module=MODULE))
     entries = {}
     for number, host in enumerate(hosts):
-        server = servers[number % len(servers)]
+        server = servers[number % len(servers)] if servers else None
+        reach = (
+            {"address": server.address, "port": server.port, "ssh_config": server.ssh_config}
+            if server
+            else {}
+        )
         entries[host] = {
-            "address": server.address,
-            "port": server.port,
-            "ssh_config": server.ssh_config,
+            **reach,
             "state_dir": str(fleet.state(host)),
             "engine": {"python": sys.executable, "root": str(fleet.engine(host))},
             **(entry or {}),
