@@ -71,7 +71,7 @@ def unit_of(source: Source) -> str:
 def above(site: Site, spot: Place, *, comments: bool = True, lines: list[str] | None = None) -> Edit:
     """A block before a statement, and before the comment that stands right on top of it."""
     source = site.source
-    indent = _margin(site, spot)
+    indent = margin(site, spot)
     line = source.line(source.start(spot.statement))
     while comments and line > 2 and _is_comment(source, line - 1, indent):
         line -= 1
@@ -85,7 +85,7 @@ def above(site: Site, spot: Place, *, comments: bool = True, lines: list[str] | 
 def below(site: Site, spot: Place, gap: bytes = b"", *, lines: list[str] | None = None) -> Edit:
     """A block after a statement's last line."""
     source = site.source
-    indent = _margin(site, spot)
+    indent = margin(site, spot)
     at = _line_end(site, spot)
     block = gap + site.block(source.end(spot.last), indent, site.lines(indent) if lines is None else lines)
     if not source.utf8[:at].endswith((b"\n", b"\r")):
@@ -94,11 +94,11 @@ def below(site: Site, spot: Place, gap: bytes = b"", *, lines: list[str] | None 
     return Edit(start=at, end=at, text=block)
 
 
-def instead(site: Site, spot: Place, make: Callable[[bytes], list[str]]) -> Edit:
-    """A block in the place of statements, whole lines of them."""
+def instead(site: Site, spot: Place, make: Callable[[bytes], list[str]], *, lead: bool = False) -> Edit:
+    """A block in the place of statements, whole lines of them; lead: and of what leads up to them."""
     source = site.source
-    indent = _margin(site, spot)
-    start = source.line_start(source.start(spot.statement))
+    indent = margin(site, spot)
+    start = lead_start(source, spot) if lead else source.line_start(source.start(spot.statement))
     end = _line_end(site, spot)
     block = site.block(start, indent, make(indent))
     if not source.utf8[:end].endswith((b"\n", b"\r")):
@@ -106,7 +106,17 @@ def instead(site: Site, spot: Place, make: Callable[[bytes], list[str]]) -> Edit
     return Edit(start=start, end=end, text=block)
 
 
-def _margin(site: Site, spot: Place) -> bytes:
+def lead_start(source: Source, spot: Place) -> int:
+    """Where the blank lines and comments begin that lead up to a statement: below what stands before it."""
+    if spot.index:
+        return source.line_end(source.end(spot.body[spot.index - 1]))
+    line = source.line(source.start(spot.statement))
+    while line > 1 and source.line_text(line - 1)[:1] in ("", "#"):
+        line -= 1
+    return source.starts[line - 1]
+
+
+def margin(site: Site, spot: Place) -> bytes:
     """The indentation of a statement that has its line to itself."""
     start = site.source.start(spot.statement)
     indent = site.source.indent(start)

@@ -70,11 +70,15 @@ class BodyStart(Coded, frozen=True, kw_only=True):
 
 
 class Insert(Coded, frozen=True, kw_only=True):
-    """Statements before or after a statement. bound: names that must have a value there."""
+    """Statements before or after a statement. bound: names that must have a value there.
+
+    below_comment: before it, and below the comment that leads up to it.
+    """
 
     op: Literal["insert_before", "insert_after"]
     at: Anchor
     bound: tuple[str, ...] = ()
+    below_comment: bool = False
 
 
 class ReplaceExpression(Coded, frozen=True, kw_only=True):
@@ -85,11 +89,34 @@ class ReplaceExpression(Coded, frozen=True, kw_only=True):
 
 
 class ReplaceStatement(Coded, frozen=True, kw_only=True):
-    """Other statements in the place of those that match (several, if the pattern has several)."""
+    """Other statements in the place of those that match (several, if the pattern has several).
+
+    lead: the comment and the blank lines that lead up to them go too.
+    """
 
     op: Literal["replace_statement"]
     at: Anchor
     bound: tuple[str, ...] = ()
+    lead: bool = False
+
+
+class ReplaceHeader(Coded, frozen=True, kw_only=True):
+    """Another head, up to the colon, of a definition, ``if``, ``for``, …; the code has ``...`` for a body.
+
+    at: a pattern of the whole head (``if ready: ...``), so that an unknown one is never overwritten.
+    """
+
+    op: Literal["replace_header"]
+    at: Anchor
+
+
+class ReplaceLead(Operation, frozen=True, kw_only=True):
+    """Other comments and blank lines above a statement. was: those that must be there, each line stripped."""
+
+    op: Literal["replace_lead"]
+    at: Anchor
+    was: str
+    lines: str
 
 
 class ReplaceDefinition(Coded, frozen=True, kw_only=True):
@@ -129,10 +156,11 @@ class WrapTry(Coded, frozen=True, kw_only=True):
 
 
 class Delete(Operation, frozen=True, kw_only=True):
-    """Take the matching statements out; a body left empty gets ``pass``."""
+    """Take the matching statements out; a body left empty gets ``pass``. lead: as for replace_statement."""
 
     op: Literal["delete_statement"]
     at: Anchor
+    lead: bool = False
 
 
 class Append(Coded, frozen=True, kw_only=True):
@@ -153,6 +181,8 @@ OPERATIONS: dict[str, type[Operation]] = {
     "replace_expression": ReplaceExpression,
     "replace_statement": ReplaceStatement,
     "replace_definition": ReplaceDefinition,
+    "replace_header": ReplaceHeader,
+    "replace_lead": ReplaceLead,
     "add_parameter": AddParameter,
     "add_argument": AddArgument,
     "add_item": AddItem,

@@ -13,7 +13,17 @@ from typing import Any
 from oeactl.core import lists
 from oeactl.core import operations as ops
 from oeactl.core.anchors import Anchor, Definition, Place, bound_names, find, find_scope, own_nodes, spots
-from oeactl.core.blocks import Site, Stamp, above, below, instead, is_docstring, unit_of
+from oeactl.core.blocks import (
+    Site,
+    Stamp,
+    above,
+    below,
+    instead,
+    is_docstring,
+    lead_start,
+    margin,
+    unit_of,
+)
 from oeactl.core.host import Edit
 from oeactl.core.imports import binding_of, present, run_of_imports
 from oeactl.core.snippets import indented, pushed
@@ -36,7 +46,7 @@ def _insert(site: Site, op: ops.Insert) -> list[Edit]:
     for spot in find(site.source, op.at, site.edit):
         after = op.op == "insert_after"
         _need_bound(site, op.at.scope, op.bound, spot, after=after)
-        edits.append(below(site, spot) if after else above(site, spot))
+        edits.append(below(site, spot) if after else above(site, spot, comments=not op.below_comment))
     return edits
 
 
@@ -146,8 +156,58 @@ def _replace_statement(site: Site, op: ops.ReplaceStatement) -> list[Edit]:
     edits = []
     for spot in find(site.source, op.at, site.edit):
         _need_bound(site, op.at.scope, op.bound, spot, after=False)
-        edits.append(instead(site, spot, lambda indent: site.lines(indent)))
+        edits.append(instead(site, spot, lambda indent: site.lines(indent), lead=op.lead))
     return edits
+
+
+def _replace_header(site: Site, op: ops.ReplaceHeader) -> list[Edit]:
+    edits = []
+    source = site.source
+    for spot in find(source, op.at, site.edit):
+        body = getattr(spot.node, "body", None)
+        if spot.node is not spot.statement or not isinstance(body, list):
+            raise site.refuse("what matches has no head", source.start(spot.node))
+        start, below = source.start(spot.statement), source.start(body[0])
+        colon = source.utf8.rfind(b":", start, _head_end(source, below))
+        indent = margin(site, spot)
+        text, _, _ = site.text().rpartition(":")
+        lines = indented(text, indent.decode(), unit_of(source))
+        newline = source.newline(start).decode()
+        edits.append(Edit(start=start, end=colon, text=newline.join(lines)[len(indent) :].encode()))
+    return edits
+
+
+def _head_end(source: Source, body: int) -> int:
+    """One past the last byte of a head: its colon is the last one before, comments aside."""
+    line = source.line(body)
+    if not source.indent(body).strip():
+        line -= 1
+        while source.line_text(line)[:1] in ("", "#"):
+            line -= 1
+        text = source.utf8[source.starts[line - 1] : source.starts[line]].decode()
+        return source.starts[line - 1] + len(_without_comment(text).encode())
+    return body
+
+
+def _without_comment(line: str) -> str:
+    """A head's last line up to its comment."""
+    at = len(line)
+    while "#" in line[:at] and not line[:at].rstrip().endswith(":"):
+        at = line.rindex("#", 0, at)
+    return line[:at]
+
+
+def _replace_lead(site: Site, op: ops.ReplaceLead) -> list[Edit]:
+    (spot,) = find(site.source, op.at, site.edit)
+    source = site.source
+    indent = margin(site, spot).decode()
+    start, end = lead_start(source, spot), source.line_start(source.start(spot.statement))
+    there = [line.strip() for line in source.utf8[start:end].decode().splitlines()]
+    if there != [line.strip() for line in op.was.splitlines()]:
+        raise site.refuse("the lines above the statement are not those that the recipe knows", end)
+    newline = source.newline(end).decode()
+    lines = (indent + line if line.strip() else line for line in op.lines.splitlines())
+    return [Edit(start=start, end=end, text="".join(f"{line}{newline}" for line in lines).encode())]
 
 
 def _replace_definition(site: Site, op: ops.ReplaceDefinition) -> list[Edit]:
@@ -157,12 +217,12 @@ def _replace_definition(site: Site, op: ops.ReplaceDefinition) -> list[Edit]:
 
 
 def _delete(site: Site, op: ops.Delete) -> list[Edit]:
-    return [_out(site, spot) for spot in find(site.source, op.at, site.edit)]
+    return [_out(site, spot, lead=op.lead) for spot in find(site.source, op.at, site.edit)]
 
 
-def _out(site: Site, spot: Place) -> Edit:
+def _out(site: Site, spot: Place, *, lead: bool = False) -> Edit:
     whole = spot.count == len(spot.body) and not isinstance(spot.owner, ast.Module)
-    return instead(site, spot, lambda indent: [f"{indent.decode()}pass"] if whole else [])
+    return instead(site, spot, lambda indent: [f"{indent.decode()}pass"] if whole else [], lead=lead)
 
 
 def _wrap_try(site: Site, op: ops.WrapTry) -> list[Edit]:
@@ -278,6 +338,8 @@ _PLACERS: dict[type, Callable[[Site, Any], list[Edit]]] = {
     ops.Insert: _insert,
     ops.ReplaceDefinition: _replace_definition,
     ops.ReplaceExpression: _replace_expression,
+    ops.ReplaceHeader: _replace_header,
+    ops.ReplaceLead: _replace_lead,
     ops.ReplaceStatement: _replace_statement,
     ops.WrapTry: _wrap_try,
 }

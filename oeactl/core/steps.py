@@ -66,6 +66,11 @@ def read_file(
     return RecipeFile(document=file, variants=tuple(variants), steps=steps)
 
 
+def read_steps(nodes: list[Node], names: frozenset[str] = frozenset()) -> tuple[Step, ...]:
+    """Read edits whose code stands in them. Raises UsageError."""
+    return _Reader({}, "").steps(Node(value=nodes, where="edits"), names)
+
+
 def under(node: Node, *keys: str) -> Node:
     """The node under ``keys``, or the nearest one above it that is there."""
     for key in keys:
@@ -214,6 +219,12 @@ def _fault(operation: ops.Coded, tree: ast.Module) -> str | None:
         case ops.AddItem():
             items = body[0].value  # type: ignore[attr-defined]
             return None if len(getattr(items, "elts", None) or items.keys) == 1 else "one item"
+        case ops.ReplaceHeader():
+            inner = getattr(body[0], "body", None) if len(body) == 1 else None
+            hollow = isinstance(inner, list) and len(inner) == 1 and patterns.is_any(inner[0])
+            return None if hollow else "one head with '...' for a body: if ready: ..."
+        case ops.Insert():
+            return None  # a comment alone may be put in as well
         case ops.ReplaceExpression():
             return None if len(body) == 1 and isinstance(body[0], ast.Expr) else "one expression"
     return None if body else "statements"

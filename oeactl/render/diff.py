@@ -7,7 +7,13 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from oeactl.core.difference import write_difference
+
+if TYPE_CHECKING:
+    from oeactl.core.host import Survey
+    from oeactl.core.plan import Planned
 
 _STYLES = {"---": "bold", "+++": "bold", "@@": "cyan", "+": "green", "-": "red", "\\": "dim"}
 
@@ -25,6 +31,19 @@ def unified_diff(path: str, before: bytes, after: bytes, *, context: int = 3) ->
     for line in lines:
         shown.append(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n")
     return "".join(shown)
+
+
+def patch_of(plan: Planned, survey: Survey) -> bytes:
+    """A plan's files as one difference, their names from the folder that holds the engine's package."""
+    parent = survey.engine.root.rpartition("/")[0] + "/"
+    return b"".join(
+        write_difference(
+            file.path.removeprefix(parent),
+            file.before if file.before_sha256 else None,
+            file.after if file.after_sha256 else None,
+        )
+        for file in plan.files
+    )
 
 
 def coloured(diff: str) -> Any:

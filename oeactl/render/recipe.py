@@ -23,6 +23,7 @@ from oeactl.render.diff import unified_diff
 
 if TYPE_CHECKING:
     from oeactl.core.cases import CaseResult
+    from oeactl.core.import_recipe import ImportedRecipe
     from oeactl.core.lint import Finding
     from oeactl.core.outcomes import Checked
 
@@ -214,6 +215,18 @@ def _size(diff: str) -> str:
 
 def _notes(notes: Sequence[str]) -> list[str]:
     return [f"  note: {note}" for note in notes]
+
+
+def imported_lines(folder: str, made: ImportedRecipe, outside: Sequence[str]) -> str:
+    """What an import wrote, what it left out, and what comes next."""
+    lines = [f"{folder}/: {made.edits} edits, {len(made.files)} files"]
+    lines += [f"  outside the engine, not in the recipe: {name}" for name in outside]
+    lines += [f"  left out: {text}" for text in made.left]
+    name = folder.rpartition("/")[2]
+    if made.left:
+        lines.append("the recipe is not applied as it is: add what was left out, then take 'unanchored' out")
+    lines.append(f"next: oeactl recipe test {name}; oeactl recipe check {name} --engine ...")
+    return "\n".join(lines)
 
 
 def finding_line(finding: Finding) -> str:

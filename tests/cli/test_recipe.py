@@ -98,7 +98,7 @@ def test_a_release_that_it_does_not_fit_is_a_refusal(
     assert "statement 'x = 1' matches 0 places, not 1" in said and "a.py:1: x = 2" in said
     with zipfile.ZipFile(project / "cache" / "wheels" / "sglang-0.9-py3-none-any.whl", "w") as archive:
         archive.writestr("sglang/__init__.py", b"")
-    assert "has no module that the recipe changes" in run("check trial --engine sglang==0.9", capsys, 3)
+    assert "has none of the modules that are changed" in run("check trial --engine sglang==0.9", capsys, 3)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_a_release_that_it_does_not_fit_is_a_refusal(
         ("", "which engine?; --engine sglang==0.5.16"),
         ("--engine sglang==1.2 --root .", "which engine?"),
         ("--engine sglang", "'sglang' names no release"),
-        ("--engine vllm==1.0", "recipe trial is for sglang"),
+        ("--engine vllm==1.0", "this is for sglang"),
         ("--root nowhere", "there is no such folder; nowhere"),
         ("--root .", "this is not sglang"),
     ],

@@ -1,0 +1,246 @@
+"""``oeactl recipe import|export``: recipes from the differences people have, and back."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from oeactl.cli.common import (
+    AllowCodeOption,
+    Call,
+    NamedRecipeArgument,
+    SetOption,
+    command,
+    transformer,
+    values_of,
+)
+from oeactl.cli.engine_here import EngineOption, RootOption, engine_here, me
+
+if TYPE_CHECKING:
+    from oeactl.core.host import Survey
+    from oeactl.core.import_recipe import FileChange
+
+PACKAGE = "sglang"
+DiffArgument = Annotated[
+    Path | None, typer.Argument(metavar="FILE.diff", help="A unified difference: git diff, format-patch.")
+]
+IdOption = Annotated[
+    str | None, typer.Option("--id", metavar="ID", help="The recipe's id; else of the file.")
+]
+EditedOption = Annotated[
+    Path | None, typer.Option("--from-edited", metavar="FILE", help="A module edited by hand, whole.")
+]
+PristineOption = Annotated[
+    Path | None, typer.Option("--pristine", metavar="FILE", help="With --from-edited: as it was before.")
+]
+ModuleOption = Annotated[
+    str | None, typer.Option("--module", metavar="NAME", help="With --from-edited: which module it is.")
+]
+DiffOption = Annotated[bool, typer.Option("--diff", help="As a unified difference, the only form there is.")]
+OutputOption = Annotated[
+    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it there, not on stdout.")
+]
+
+
+@command(
+    "oeactl recipe import fix.diff --engine sglang==0.5.16",
+    "oeactl recipe import fix.diff --id warm-sampler --root /root/sglang/python",
+    "oeactl recipe import --from-edited topk.py --pristine topk.orig.py --module sglang.srt.layers.moe.topk",
+    name="import",
+)
+def import_diff(
+    call: Call,
+    diff: DiffArgument = None,
+    id: IdOption = None,
+    engine: EngineOption = None,
+    root: RootOption = None,
+    edited: EditedOption = None,
+    pristine: PristineOption = None,
+    module: ModuleOption = None,
+) -> int:
+    """Make a recipe of a difference, or of an edited file: places by meaning, guards, cases.
+
+    The engine is the one that the difference was made for: there the recipe gives the bytes that git apply
+    gives. Elsewhere it applies or refuses. What could not be placed is listed, written into the recipe, and
+    ends with exit code 3: such a recipe is not applied until it is finished by hand.
+    """
+    from oeactl.core.import_recipe import import_recipe
+    from oeactl.edges.config import write_recipe
+    from oeactl.errors import UsageError
+    from oeactl.render.recipe import imported_lines
+
+    if (diff is None) == (edited is None):
+        raise UsageError("a difference, or an edited file?", hint="FILE.diff, or --from-edited FILE")
+    if diff is not None:
+        title, changes, outside, version = _from_diff(diff, engine, root)
+    else:
+        title, changes = _from_edited(edited or Path(), pristine, module)
+        outside, version = (), None
+    origin = diff or edited or Path()
+    name = id or _id_of(origin)
+    made = import_recipe(
+        name,
+        changes,
+        title=title,
+        summary=f"Imported from {origin.name}{f' for {PACKAGE} {version}' if version else ''}.",
+        package=PACKAGE,
+        version=version,
+    )
+    folder = (call.root or Path.cwd()) / "recipes" / name
+    write_recipe(folder, made.files)
+    call.emit(
+        {"folder": str(folder), "edits": made.edits, "left": made.left, "outside": outside},
+        lambda: imported_lines(_shown(folder), made, outside),
+    )
+    return 3 if made.left else 0
+
+
+def _from_diff(
+    path: Path, engine: str | None, root: Path | None
+) -> tuple[str, list[FileChange], tuple[str, ...], str | None]:
+    """Title, the engine's files before and after, files outside the engine, and the engine's version."""
+    from oeactl.core.difference import read_difference, subject
+
+    data = _read(path)
+    files = read_difference(data, str(path))
+    candidates = {file.name: _candidates(file.name) for file in files}
+    wanted = sorted({name for names in candidates.values() for name in names})
+    outside = tuple(name for name, names in candidates.items() if not names)
+    with engine_here(PACKAGE, engine, root, wanted) as (agent_files, request):
+        survey = agent_files.survey(request)
+    changes = [_change(file, candidates[file.name], survey) for file in files if candidates[file.name]]
+    return subject(data) or path.stem, changes, outside, survey.engine.version
+
+
+def _candidates(name: str) -> list[str]:
+    """The paths in the engine that a difference's file may mean: ``a/python/sglang/srt/x.py``."""
+    parts = name.split("/")
+    return [
+        "/".join(parts[at:])
+        for at, part in enumerate(parts)
+        if part == PACKAGE and at + 1 < len(parts) and not {"", ".", ".."} & set(parts[at:])
+    ]
+
+
+def _change(file: object, names: Sequence[str], survey: Survey) -> FileChange:
+    from oeactl.core.difference import DoesNotApply, FileDifference, applied
+    from oeactl.core.import_recipe import FileChange
+    from oeactl.errors import Refused
+
+    assert isinstance(file, FileDifference)
+    states = {state.module: state for state in survey.files}
+    there = [name for name in names if not states[name].missing]
+    path = (there or names)[-1 if not there else 0]
+    before = states[path].data if there else None
+    if file.odd or file.new is None:
+        return FileChange(path=path, before=before, after=None, odd=file.odd)
+    if file.old is None and before is not None:
+        raise Refused("the difference adds a file that is there already", where=states[path].path)
+    if file.old is not None and before is None:
+        raise Refused(
+            f"{survey.engine.package} {survey.engine.version} has no file {path}",
+            hint="name the engine that the difference was made for: --engine or --root",
+        )
+    try:
+        return FileChange(path=path, before=before, after=applied(before or b"", file.hunks))
+    except DoesNotApply as error:
+        raise Refused(
+            f"the difference does not apply to {survey.engine.package} {survey.engine.version}: {error}",
+            where=f"{states[path].path}:{error.line}",
+            hint="name the engine that it was made for: --engine or --root",
+        ) from error
+
+
+def _from_edited(edited: Path, pristine: Path | None, module: str | None) -> tuple[str, list[FileChange]]:
+    from oeactl.core.import_recipe import FileChange
+    from oeactl.errors import UsageError
+
+    if pristine is None:
+        raise UsageError("--from-edited goes with --pristine FILE, the module as it was", where=str(edited))
+    if module is not None:
+        path = f"{module.replace('.', '/')}.py"
+    else:
+        found = [name for file in (edited, pristine) for name in _candidates(file.absolute().as_posix())]
+        if not found:
+            raise UsageError(
+                "which module is it?", where=str(edited), hint=f"--module {PACKAGE}.srt.layers.sampler"
+            )
+        path = found[-1]
+    return edited.stem, [FileChange(path=path, before=_read(pristine), after=_read(edited))]
+
+
+def _read(path: Path) -> bytes:
+    from oeactl.errors import UsageError
+
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot be read: {error.strerror}", where=str(path)) from error
+
+
+def _id_of(path: Path) -> str:
+    word = re.sub(r"[^a-z0-9]+", "-", path.stem.lower()).strip("-")
+    return word if word[:1].isalpha() else f"imported-{word}".rstrip("-")
+
+
+def _shown(folder: Path) -> str:
+    from oeactl.edges.config import shown
+
+    return shown(folder.absolute(), Path.cwd())
+
+
+@command(
+    "oeactl recipe export oea --diff --engine sglang==0.5.16 > oea.diff",
+    "oeactl recipe export oea --diff --root /root/sglang/python -o oea.diff",
+    name="export",
+)
+def export_diff(
+    call: Call,
+    recipe: NamedRecipeArgument,
+    diff: DiffOption = True,
+    engine: EngineOption = None,
+    root: RootOption = None,
+    sets: SetOption = [],  # noqa: B006 - typer's way to say none
+    output: OutputOption = None,
+    allow_code: AllowCodeOption = False,
+) -> None:
+    """Write what a recipe does to one engine as a plain difference, for git apply or patch -p1.
+
+    To be applied in the folder that holds the package. What a recipe adds to the launch is not in it.
+    """
+    from oeactl.core.plan import Planned
+    from oeactl.edges.clock import SystemClock
+    from oeactl.edges.config import read_recipe
+    from oeactl.errors import Refused
+    from oeactl.flows.check import check
+    from oeactl.render.diff import patch_of
+
+    loaded = read_recipe(call.root, recipe)
+    values = values_of(sets)
+    with engine_here(loaded.document.engine.package, engine, root, loaded.modules) as (files, request):
+        found = check(
+            files,
+            request,
+            loaded,
+            values,
+            applied_by=me(),
+            clock=SystemClock(),
+            transformer=transformer(allow_code),
+        )
+    if not isinstance(found.plan, Planned) or not found.plan.files:
+        raise Refused(f"{loaded.id} changes no file there", where=found.survey.engine.root)
+    data = patch_of(found.plan, found.survey)
+    if output is not None:
+        output.write_bytes(data)
+    elif not call.json:
+        sys.stdout.buffer.write(data)
+        sys.stdout.flush()
+    paths = [file.path for file in found.plan.files]
+    if call.json or output is not None:
+        document = {"recipe": loaded.id, "files": paths, "diff": data.decode("utf-8", "backslashreplace")}
+        call.emit(document, lambda: f"{output}: {len(paths)} files")
