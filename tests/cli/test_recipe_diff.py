@@ -85,7 +85,7 @@ def difference(place: Path, files: dict[str, bytes], *words: str) -> Path:
 def run(line: str, capsys: pytest.CaptureFixture[str], code: int = 0) -> str:
     assert main(["recipe", *line.split()]) == code, capsys.readouterr()
     out, err = capsys.readouterr()
-    return err if code == 2 else out + err
+    return out + err
 
 
 def test_an_import_gives_the_bytes_that_git_apply_gives(
