@@ -219,7 +219,8 @@ def _described(run: Run) -> str:
     if not run.trials:
         return f"{run.plan.label}, no trial"
     trial = run.trials[0]
-    recipes = ", ".join(recipe.described for recipe in trial.recipes) or "pristine"
+    bare = "pristine" if trial.engine.root is not None else "as it runs"
+    recipes = ", ".join(recipe.described for recipe in trial.recipes) or bare
     model = trial.model.served_name or trial.model.path or "unknown model"
     return f"{recipes} on {trial.engine.package} {trial.engine.version or 'unknown'}, {model}"
 
