@@ -16,7 +16,7 @@ import msgspec
 
 from oeactl.core.afterwards import afterwards
 from oeactl.core.experiment import Failure, FailureKind
-from oeactl.core.host import FileWrite, Layer, Probe, Survey, Transaction
+from oeactl.core.host import FileWrite, Layer, Survey, Transaction
 from oeactl.core.launch import launch_of
 from oeactl.core.parameters import Bound, bind
 from oeactl.core.plan import AlreadyApplied, Planned, make_plan
@@ -28,6 +28,7 @@ from oeactl.core.transform import Transformer
 from oeactl.errors import Refused
 from oeactl.flows.lease import LEASE_S
 from oeactl.flows.lifecycle import bring_up, server_of, take_down
+from oeactl.flows.probing import probe_of
 from oeactl.flows.prove import inactive, prove
 from oeactl.flows.site import Site, look, look_settled, model_facts
 from oeactl.ports import Failed
@@ -106,7 +107,7 @@ def write(
         if isinstance(plan, Planned):
             site.progress.step(f"writing {wanted.recipe.id}")
             files = _transaction(site, survey, plan.writes(), plan.layers_after, operation)
-            site.files.write(msgspec.structs.replace(files, kind="patch", probe=_probe(site, plan)))
+            site.files.write(msgspec.structs.replace(files, kind="patch", probe=probe_of(site.host, plan)))
             survey = look(site, modules)
     found = {layer.recipe: layer.digest for layer in survey.journal.layers}
     if found != {recipe.recipe: recipe.digest for recipe in build.arm.recipes}:
@@ -162,13 +163,6 @@ def _transaction(
         holder=site.holder,
         what=operation,
         lease_s=LEASE_S,
-    )
-
-
-def _probe(site: Site, plan: Planned) -> Probe:
-    server = site.host.server
-    return Probe(
-        modules=plan.imports, cwd=server.cwd if server else None, env=dict(server.env) if server else {}
     )
 
 
