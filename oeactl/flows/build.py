@@ -1,7 +1,7 @@
 """ensure: a host runs exactly this build on a fresh server start, or it is said why not.
 
-The story: finish what was cut short; stop what runs; take off what the build does not have and put on what it
-has, each in one transaction; start the server with the build's arguments; make it decode and read the proof.
+The story: finish what was cut short; take off what the build does not have and put on what it has, each in
+one transaction; stop what runs; start the server as the build wants it; make it decode and read the proof.
 What goes wrong with the build is a value, for a comparison records it; a host that cannot be reached, a lease
 that somebody else has, and Ctrl-C are raised.
 """
@@ -76,12 +76,12 @@ def ensure(site: Site, build: Build, *, operation: str, modules: tuple[str, ...]
     modules: the files to survey, at least the build's own. Returns the host as it then is.
     """
     here = at(site, build.arm)
-    survey = look_settled(site, modules)
-    take_down(site, server_of(site).state(health=False))
+    survey = _reachable(site, modules)
     try:
         layers = write(site, build, survey, operation=operation, modules=modules)
     except Refused as refused:
         return _failure("not written", refused)
+    take_down(site, server_of(site).state(health=False))
     try:
         outcome = bring_up(here, launch_of(here.host, layers))
     except Refused as refused:
@@ -93,6 +93,15 @@ def ensure(site: Site, build: Build, *, operation: str, modules: tuple[str, ...]
     if bypassed is not None:
         return Failure(kind="not active", what=bypassed.summary, tail=bypassed.lines())
     return look(site, modules, data=False)
+
+
+def _reachable(site: Site, modules: tuple[str, ...]) -> Survey:
+    """The host, settled. A container that went down with its server is begun first: its files are inside."""
+    survey = look_settled(site, modules)
+    if not survey.at_rest:
+        return survey
+    bring_up(site, launch_of(site.host, survey.journal.layers))
+    return look_settled(site, modules)
 
 
 def write(
