@@ -349,7 +349,7 @@ def check_lease(store: Store, journal: Journal, operation: str, holder: dict[str
         "locked",
         f"{describe(lease['holder'])} is at work on this engine: {lease['what']}",
         store.path,
-        "wait until it ends or its lease does, or ask them",
+        "wait, or ask them; where nobody is at work any more: oeactl unlock --force",
         [
             f"since {disk.iso(lease['since'])}, at most until {disk.iso(lease['until'])}",
             f"operation {lease['operation']}",

@@ -36,6 +36,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {  # section -> command -> (mo
         "quality": ("quality", "Record how the build answers; tell whether another answers alike."),
         "status": ("status", "Tell what is on disk, loaded, taken, and whether the server is well."),
         "revert": ("revert", "Put the original bytes back, restart the server."),
+        "unlock": ("unlock", "End the lease of a command that is no longer at work."),
     },
     "The server": {
         "start": ("serve", "Start it and wait until it answers."),

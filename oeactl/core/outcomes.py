@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from oeactl.core.host import Layer, ServerState, Survey, Value
+from oeactl.core.host import Layer, Lease, ServerState, Survey, Value
 from oeactl.core.plan import AlreadyApplied, Planned
 from oeactl.core.proof import Verdict
 
@@ -43,6 +43,13 @@ class Served(Value, frozen=True, kw_only=True):
     seconds: float | None = None
     verdicts: tuple[Verdict, ...] = ()
     notes: tuple[str, ...] = ()
+
+
+class Unlocked(Value, frozen=True, kw_only=True):
+    """How unlock ended. lease: the one that was ended."""
+
+    status: Literal["unlocked", "was not locked"]
+    lease: Lease | None = None
 
 
 class FileStatus(Value, frozen=True, kw_only=True):

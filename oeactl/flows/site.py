@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from oeactl.core.host import Holder, Journal, ModelFacts, Survey, SurveyRequest
+from oeactl.core.host import Holder, Journal, Lease, ModelFacts, Survey, SurveyRequest
 from oeactl.core.inventory import Host
 from oeactl.core.launch import model_of
 from oeactl.core.results import moment
@@ -84,21 +84,29 @@ def claim(site: Site, journal: Journal) -> None:
     lease = journal.lease
     if lease is None or lease.holder == site.holder:
         return
-    who = f"{lease.holder.user}@{lease.holder.host}"
     here = (lease.holder.user, lease.holder.host) == (site.holder.user, site.holder.host)
     if here and not site.alive(lease.holder.pid):
         site.files.settle(root=journal.root, state_dir=site.host.state_dir, operation=lease.operation)
         site.progress.note(f"ended the lease of a {lease.what} of yours that no longer runs")
         return
-    raise Locked(
-        f"{who} is at work on this engine: {lease.what}",
-        where=site.host.name,
-        hint="wait until it ends or its lease does, or ask them",
-        details=(
-            f"since {moment(lease.since):%Y-%m-%d %H:%M:%S} UTC, at most until "
-            f"{moment(lease.until):%Y-%m-%d %H:%M:%S} UTC (pid {lease.holder.pid} there)",
-        ),
+    raise locked(site, lease)
+
+
+def locked(site: Site, lease: Lease) -> Locked:
+    """What a second operator is told: who, where, since when, until when, and the way out."""
+    name = site.host.name
+    return Locked(
+        f"{lease.holder.user}@{lease.holder.host} is at work on this engine: {lease.what}",
+        where=name,
+        hint=f"wait, or ask them; where nobody is at work any more: oeactl unlock --force --host {name}",
+        details=(f"{times(lease)} (pid {lease.holder.pid} there)",),
     )
+
+
+def times(lease: Lease) -> str:
+    """Since when, and until when at most."""
+    since, until = moment(lease.since), moment(lease.until)
+    return f"since {since:%Y-%m-%d %H:%M:%S} UTC, at most until {until:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def survey_request(host: Host, modules: tuple[str, ...], *, data: bool) -> SurveyRequest:
