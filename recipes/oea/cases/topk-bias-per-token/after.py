@@ -22,7 +22,10 @@ def select_experts(router_logits, topk_config, *, layer_id=None, num_token_non_p
     )
     # >>> oeactl oea r1 router-call sha256:0000000000000000000000000000000000000000000000000000000000000000
     # <<< oeactl oea router-call
-    topk_weights, topk_ids = gate(router_logits, correction_bias)
+    if dynamic_expert_bias is not None:
+        topk_weights, topk_ids = gate(router_logits, dynamic_expert_bias)
+    else:
+        topk_weights, topk_ids = gate(router_logits, correction_bias)
     # >>> oeactl oea r1 router-weights sha256:0000000000000000000000000000000000000000000000000000000000000000
     # <<< oeactl oea router-weights
     return topk_weights, topk_ids

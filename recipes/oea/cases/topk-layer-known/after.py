@@ -23,7 +23,8 @@ def select_experts(router_logits, topk_config, *, layer_id=None, num_token_non_p
     )
     # >>> oeactl oea r1 router-call sha256:0000000000000000000000000000000000000000000000000000000000000000
     # <<< oeactl oea router-call
-    if topk_config.top_k:
+    use_grouped_topk = topk_config.grouped
+    if use_grouped_topk:
         topk_weights, topk_ids = gate(router_logits, correction_bias)
     else:
         topk_weights = topk_ids = None

@@ -17,7 +17,8 @@ def select_experts(router_logits, topk_config, *, layer_id=None, num_token_non_p
     router_logits, correction_bias = (
         expert_location_dispatch.transform_select_experts_inputs(router_logits, correction_bias)
     )
-    if topk_config.top_k:
+    use_grouped_topk = topk_config.grouped
+    if use_grouped_topk:
         topk_weights, topk_ids = gate(router_logits, correction_bias)
     else:
         topk_weights = topk_ids = None

@@ -16,5 +16,9 @@ def select_experts(router_logits, topk_config, *, num_token_non_padded=None):
     router_logits, correction_bias = expert_location_dispatch.transform_select_experts_inputs(
         router_logits, correction_bias
     )
-    topk_weights, topk_ids = gate(router_logits, correction_bias)
+    use_grouped_topk = topk_config.grouped
+    if use_grouped_topk:
+        topk_weights, topk_ids = gate(router_logits, correction_bias)
+    else:
+        topk_weights, topk_ids = gate(router_logits, None)
     return topk_weights, topk_ids

@@ -19,7 +19,10 @@ def select_experts(
     )
     # >>> oeactl oea r1 router-call sha256:0000000000000000000000000000000000000000000000000000000000000000
     # <<< oeactl oea router-call
-    topk_weights, topk_ids = gate(router_logits, correction_bias)
+    if use_grouped_topk:
+        topk_weights, topk_ids = gate(router_logits, correction_bias)
+    else:
+        topk_weights, topk_ids = gate(router_logits, None)
     # >>> oeactl oea r1 router-weights sha256:0000000000000000000000000000000000000000000000000000000000000000
     # <<< oeactl oea router-weights
     return topk_weights, topk_ids

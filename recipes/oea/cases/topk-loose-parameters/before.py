@@ -13,5 +13,8 @@ def select_experts(
     router_logits, correction_bias = (
         expert_location_dispatch.transform_select_experts_inputs(router_logits, correction_bias)
     )
-    topk_weights, topk_ids = gate(router_logits, correction_bias)
+    if use_grouped_topk:
+        topk_weights, topk_ids = gate(router_logits, correction_bias)
+    else:
+        topk_weights, topk_ids = gate(router_logits, None)
     return topk_weights, topk_ids

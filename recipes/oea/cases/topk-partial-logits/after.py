@@ -28,7 +28,7 @@ def select_experts(
     # <<< oeactl oea router-call
 
     # The gate itself.
-    if topk_config.grouped:
+    if dynamic_expert_bias is not None:
         topk_weights, topk_ids = gate(router_logits, correction_bias)
     else:
         topk_weights, topk_ids, packed_topk = gate(router_logits, None)
