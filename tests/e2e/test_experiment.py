@@ -59,17 +59,23 @@ def compared(project: Project, *words: str) -> Any:
     return document
 
 
+def decided(project: Project, *words: str) -> Any:
+    """The same, and once more where nothing could be told because others had the cores meanwhile."""
+    document = compared(project, *words)
+    found = verdict(document)
+    if found["says"] == "inconclusive" and found["trial_sd"] > 0.05:
+        return compared(project, *words)
+    return document
+
+
 def verdict(document: Any) -> Any:
     (found,) = document["analysis"]["verdicts"]
     return found
 
 
 def test_oea_comes_out_improved(local: Project) -> None:
-    document = compared(local, "ab", "--recipe", "oea", "--set", "k0=2")
+    document = decided(local, "ab", "--recipe", "oea", "--set", "k0=2")
     found = verdict(document)
-    if found["says"] == "inconclusive" and found["trial_sd"] > 0.05:  # others had the cores: once more
-        document = compared(local, "ab", "--recipe", "oea", "--set", "k0=2")
-        found = verdict(document)
     assert found["says"] == "improved", found
     assert found["effect"]["low"] > 1.0 and found["effect"]["pairs"] == 3
     assert [trial["arm"] for trial in document["trials"]] == [t["arm"] for t in document["plan"]["trials"]]
@@ -89,7 +95,7 @@ def test_a_planted_slowdown_regresses(local: Project) -> None:
     (folder / "recipe.yaml").write_text(SLEEPY)
     (folder / "cases" / "none" / "before.py").write_text("")
     (folder / "cases" / "none" / "case.yaml").write_text(CASE)
-    found = verdict(compared(local, "ab", "--recipe", "sleepy"))
+    found = verdict(decided(local, "ab", "--recipe", "sleepy"))
     assert found["says"] == "regressed", found
     assert found["effect"]["ratio"] < 0.77
 
