@@ -14,7 +14,7 @@ import pytest
 
 from tests.e2e.conftest import Project
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 
 #: Six waves of 16 streams: as few as the gate on concurrency still judges, and some.
 LOAD = (
@@ -88,7 +88,6 @@ def test_oea_comes_out_improved(local: Project) -> None:
     assert "B improved" in report.stdout.splitlines()[0]
 
 
-@pytest.mark.e2e
 def test_a_planted_slowdown_regresses(local: Project) -> None:
     folder = local.folder / "recipes" / "sleepy"
     (folder / "cases" / "none").mkdir(parents=True)
@@ -100,13 +99,11 @@ def test_a_planted_slowdown_regresses(local: Project) -> None:
     assert found["effect"]["ratio"] < 0.77
 
 
-@pytest.mark.e2e
 def test_the_engine_against_itself_is_never_material(local: Project) -> None:
     found = verdict(compared(local, "aa"))
     assert not found["material"], found
 
 
-@pytest.mark.e2e
 def test_a_killed_client_is_resumed_and_the_host_ends_as_it_was(local: Project) -> None:
     original = local.hashes()
     words = ["ab", "--recipe", "oea", "--set", "k0=2", *LOAD, "--project", str(local.folder)]
