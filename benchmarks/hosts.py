@@ -5,7 +5,7 @@
 The same sshds on loopback, the same keys, engines of the same bytes: ``oeactl patch --no-restart`` with a
 recipe that inserts twelve lines, ansible's ``blockinfile``, pyinfra's ``files.block``. Runs alternate;
 reported are the medians, and the median of the ratios of the rounds. Each peer has a virtual environment of
-its own in the cache (pip, by name and version). oeactl does more meanwhile: it plans by syntax, keeps a journal
+its own in the cache (pip, by name and version). oeactl does more meanwhile: plans by syntax, keeps a journal
 and the original, syncs, reads back.
 
 Bars: one host faster than ansible and at most 1.5 times pyinfra; ``--many`` hosts at most as long as pyinfra.
