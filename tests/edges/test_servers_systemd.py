@@ -109,7 +109,7 @@ def test_what_a_recipe_adds_to_the_launch_replaces_the_command_until_the_stop(st
 
 
 def test_a_unit_that_restarts_for_ever_is_seen_after_one_failure(standin: Standin) -> None:
-    write_unit(standin, "--slow-start", "0.5", "--die", "oom", restart="always")
+    write_unit(standin, "--slow-start", "2.5", "--die", "oom", restart="always")
     one = server(standin)
     outcome = bring_up(one, standin)
     assert isinstance(outcome, Failed) and outcome.kind == "loop"
@@ -123,7 +123,7 @@ def test_a_unit_that_restarts_for_ever_is_seen_after_one_failure(standin: Standi
 
 
 def test_a_death_without_a_restart_is_a_plain_failure(standin: Standin) -> None:
-    write_unit(standin, "--slow-start", "0.5", "--die", "argument")
+    write_unit(standin, "--slow-start", "2.5", "--die", "argument")
     outcome = bring_up(server(standin), standin)
     assert isinstance(outcome, Failed) and outcome.kind is None
     assert "the server's process ended" in outcome.why
