@@ -85,15 +85,20 @@ def _word(value: object) -> str:
 
 def launch_fault(host: Host, layer: Layer) -> str | None:
     """Why what a recipe adds to the launch would have no effect on ``host``; None if it would have."""
-    if not (layer.args or layer.env):
+    return added_fault(host, args=layer.args, env=layer.env)
+
+
+def added_fault(host: Host, *, args: Sequence[str], env: Mapping[str, str]) -> str | None:
+    """Why arguments and variables added to the launch would have no effect; None if they would have."""
+    if not (args or env):
         return None
     if host.server is None:
         return "it changes how the server is started, and hosts.yaml describes none"
-    if layer.args and host.server.manager == "commands":
-        words = " ".join(layer.args)
+    if args and host.server.manager == "commands":
+        words = " ".join(args)
         return f"it adds {words} to the launch, and this server is begun by a command of its owner's"
-    if layer.args and host.server.manager == "systemd" and not host.server.argv:
-        words = " ".join(layer.args)
+    if args and host.server.manager == "systemd" and not host.server.argv:
+        words = " ".join(args)
         return f"it adds {words} to the launch, and server.argv does not say what the unit starts"
     if host.server.manager == "docker":
         return "it changes how the server is started, and a container keeps what it was made with"

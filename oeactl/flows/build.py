@@ -1,7 +1,7 @@
 """ensure: a host runs exactly this build on a fresh server start, or it is said why not.
 
-The story: finish what was cut short; stop what runs; take off what the build does not have and put on what it
-has, each in one transaction; start the server with the build's arguments; make it decode and read the proof.
+The story: finish what was cut short; take off what the build does not have and put on what it has, each in
+one transaction; stop what runs; start the server as the build wants it; make it decode and read the proof.
 What goes wrong with the build is a value, for a comparison records it; a host that cannot be reached, a lease
 that somebody else has, and Ctrl-C are raised.
 """
@@ -16,7 +16,7 @@ import msgspec
 
 from oeactl.core.afterwards import afterwards
 from oeactl.core.experiment import Failure, FailureKind
-from oeactl.core.host import FileWrite, Layer, Probe, Survey, Transaction
+from oeactl.core.host import FileWrite, Layer, Survey, Transaction
 from oeactl.core.launch import launch_of
 from oeactl.core.parameters import Bound, bind
 from oeactl.core.plan import AlreadyApplied, Planned, make_plan
@@ -28,6 +28,7 @@ from oeactl.core.transform import Transformer
 from oeactl.errors import Refused
 from oeactl.flows.lease import LEASE_S
 from oeactl.flows.lifecycle import bring_up, server_of, take_down
+from oeactl.flows.probing import probe_of
 from oeactl.flows.prove import inactive, prove
 from oeactl.flows.site import Site, look, look_settled, model_facts
 from oeactl.ports import Failed
@@ -75,12 +76,12 @@ def ensure(site: Site, build: Build, *, operation: str, modules: tuple[str, ...]
     modules: the files to survey, at least the build's own. Returns the host as it then is.
     """
     here = at(site, build.arm)
-    survey = look_settled(site, modules)
-    take_down(site, server_of(site).state(health=False))
+    survey = _reachable(site, modules)
     try:
         layers = write(site, build, survey, operation=operation, modules=modules)
     except Refused as refused:
         return _failure("not written", refused)
+    take_down(site, server_of(site).state(health=False))
     try:
         outcome = bring_up(here, launch_of(here.host, layers))
     except Refused as refused:
@@ -92,6 +93,15 @@ def ensure(site: Site, build: Build, *, operation: str, modules: tuple[str, ...]
     if bypassed is not None:
         return Failure(kind="not active", what=bypassed.summary, tail=bypassed.lines())
     return look(site, modules, data=False)
+
+
+def _reachable(site: Site, modules: tuple[str, ...]) -> Survey:
+    """The host, settled. A container that went down with its server is begun first: its files are inside."""
+    survey = look_settled(site, modules)
+    if not survey.at_rest:
+        return survey
+    bring_up(site, launch_of(site.host, survey.journal.layers))
+    return look_settled(site, modules)
 
 
 def write(
@@ -106,7 +116,7 @@ def write(
         if isinstance(plan, Planned):
             site.progress.step(f"writing {wanted.recipe.id}")
             files = _transaction(site, survey, plan.writes(), plan.layers_after, operation)
-            site.files.write(msgspec.structs.replace(files, kind="patch", probe=_probe(site, plan)))
+            site.files.write(msgspec.structs.replace(files, kind="patch", probe=probe_of(site.host, plan)))
             survey = look(site, modules)
     found = {layer.recipe: layer.digest for layer in survey.journal.layers}
     if found != {recipe.recipe: recipe.digest for recipe in build.arm.recipes}:
@@ -162,13 +172,6 @@ def _transaction(
         holder=site.holder,
         what=operation,
         lease_s=LEASE_S,
-    )
-
-
-def _probe(site: Site, plan: Planned) -> Probe:
-    server = site.host.server
-    return Probe(
-        modules=plan.imports, cwd=server.cwd if server else None, env=dict(server.env) if server else {}
     )
 
 

@@ -319,8 +319,8 @@ class _Run:
         if not self._design.running:
             site.progress.step(f"leaving the host {self._design.leave}, its server down as it was")
             survey = look_settled(site, self._prepared.modules)
-            take_down(site, server_of(site).state(health=False))
             write(site, build, survey, operation=self._operation, modules=self._prepared.modules)
+            take_down(site, server_of(site).state(health=False))
             return f"{told}, the server down as it was"
         if self.stands:
             return f"{told}, the server up"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from oeactl.core.host import Probe, ServerState, Survey, Transaction
+from oeactl.core.host import ServerState, Survey, Transaction
 from oeactl.core.launch import launch_fault, launch_of
 from oeactl.core.outcomes import Patched
 from oeactl.core.parameters import Bound, bind
@@ -35,13 +35,11 @@ from oeactl.flows.lifecycle import (
     stop_question,
     take_down,
 )
+from oeactl.flows.probing import probe_of
 from oeactl.flows.prove import inactive, prove, remedy_after_exercise, verdicts_of
 from oeactl.flows.rollback import Rollback
 from oeactl.flows.site import Site, awake, claim, look_only, look_settled, model_facts
 from oeactl.ports import Failed
-
-_GATHERERS = {"sglang": ("sglang.srt.models.registry",)}
-"""Modules of an engine that import many others and go on without those that fail."""
 
 
 def patching(
@@ -197,13 +195,6 @@ class _Change:
 
     def _transaction(self) -> Transaction:
         host, restart = self.site.host, self.was is not None
-        server = host.server
-        probe = Probe(
-            modules=self.plan.imports,
-            gatherers=_GATHERERS.get(host.engine.kind, ()),
-            cwd=server.cwd if server else None,
-            env=dict(server.env) if server else {},
-        )
         return Transaction(
             operation=self.operation,
             kind="patch",
@@ -214,7 +205,7 @@ class _Change:
             holder=self.site.holder,
             what=f"patch {self.plan.recipe}",
             lease_s=LEASE_S if restart else None,
-            probe=probe if restart else None,
+            probe=probe_of(host, self.plan) if restart else None,
         )
 
     def _failed(self, error: OeactlError) -> OeactlError:

@@ -19,6 +19,7 @@ from oeactl.core.design import arrange, sweeps, warm_sweep
 from oeactl.core.experiment import Analysed, Design, Foreseen, Leave
 from oeactl.core.host import ServerState, Survey
 from oeactl.core.inventory import Host
+from oeactl.core.launch import added_fault, launch_fault
 from oeactl.core.load import Sweep
 from oeactl.core.past import known_sd, trial_seconds
 from oeactl.core.results import clean_label, moment, record, run_id
@@ -27,7 +28,7 @@ from oeactl.errors import Refused, UsageError
 from oeactl.flows.build import Build, Wanted, planned, pristine
 from oeactl.flows.describe import config_sha256, engine_of
 from oeactl.flows.lifecycle import is_running, server_of
-from oeactl.flows.site import Site, claim, look_only, look_settled
+from oeactl.flows.site import Site, awake, claim, look_only, look_settled
 from oeactl.ports import Driver, Store
 
 _NAMES = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -95,6 +96,7 @@ def prepare(site: Site, driver: Driver, store: Store, order: Order, *, only: boo
     site.progress.step(f"looking at {site.host.name}")
     modules = _modules([wanted for arm in order.arms for wanted in arm.wanted], order.modules)
     survey = look_only(site, modules) if only else look_settled(site, modules)
+    awake(site, survey)
     if not only:
         claim(site, survey.journal)
     state = server_of(site).state(health=False)
@@ -156,13 +158,10 @@ def _check(site: Site, order: Order) -> None:
         raise UsageError("one build compares with nothing: two arms are needed", hint="give a second value")
     if len(order.arms) > len(_NAMES):
         raise UsageError(f"{len(order.arms)} arms are more than {len(_NAMES)}")
-    adds = any(arm.args for arm in order.arms)
-    if adds and host.server is not None and host.server.manager == "commands":
-        raise UsageError(
-            "the server's own start command takes no arguments from here",
-            where=f"hosts.yaml: {host.name}.server.start",
-            hint="leave --arg out, or let oeactl start the server (manager: process)",
-        )
+    for arm in order.arms:
+        fault = added_fault(host, args=arm.args, env=arm.env)
+        if fault is not None:
+            raise UsageError(f"an arm's launch: {fault}", where=f"hosts.yaml: {host.name}.server")
 
 
 def _modules(wanted: Sequence[Wanted], more: tuple[str, ...]) -> tuple[str, ...]:
@@ -179,6 +178,9 @@ def _builds(
         recipes = []
         for wanted in order.wanted:
             plan = planned(site, wanted, survey, operation="plan")
+            fault = launch_fault(site.host, plan.layer)
+            if fault is not None:
+                raise Refused(f"{wanted.recipe.id}: {fault}", where=f"hosts.yaml: {site.host.name}.server")
             notes.update(dict.fromkeys((*wanted.bound(survey).notes, *plan.notes)))
             recipes.append(record(AppliedRecipe, plan.layer))
         arm = Arm(name=name, recipes=tuple(recipes), args=order.args, env=dict(order.env))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from oeactl.core.experiment import Verdict
-from oeactl.core.host import Holder, Layer
+from oeactl.core.host import Holder, Launch, Layer, Process, Survey, SurveyRequest
 from oeactl.core.load import Point
 from oeactl.errors import (
     ConnectionLost,
@@ -460,3 +462,34 @@ def test_past_runs_tell_the_time_and_the_noise_of_the_next(ann: Experimenter) ->
     )
     assert other.foreseen.trial_s is None
     assert ann.prepare(only=True, trial_s=99.0).foreseen.trial_s == 99.0
+
+
+def test_a_container_that_went_down_with_its_server_is_begun_before_its_files_are_changed(
+    ann: Experimenter,
+) -> None:
+    asked: list[str] = []
+    site = ann.site
+    survey, start = site.files.survey, site.server.start  # type: ignore[union-attr]
+
+    def looked(request: SurveyRequest) -> Survey:
+        return msgspec.structs.replace(survey(request), at_rest=ann.world.running is None)
+
+    def begun(launch: Launch) -> Process:
+        asked.append("start")
+        return start(launch)
+
+    site.files.survey = looked  # type: ignore[method-assign]
+    site.server.start = begun  # type: ignore[method-assign,union-attr]
+    ann.world.dies = lambda layers, point: not layers and point.concurrency == 16
+    done = ann.run(pairs=2)
+    assert not [t for t in done.run.trials if t.failure and t.failure.kind == "not written"]
+    assert len(asked) > len(done.run.trials)
+    left_pristine(ann)
+
+
+@pytest.mark.parametrize("manager", ["commands", "docker"])
+def test_arguments_that_would_have_no_effect_are_refused(ann: Experimenter, manager: str) -> None:
+    server = msgspec.structs.replace(ann.site.host.server, manager=manager)
+    ann.site = replace(ann.site, host=msgspec.structs.replace(ann.site.host, server=server))
+    with pytest.raises(UsageError, match="launch"):
+        ann.run(ArmOrder(), ArmOrder(args=("--page-size", "4")), what="scan")
