@@ -121,8 +121,8 @@ def test_a_killed_client_is_resumed_and_the_host_ends_as_it_was(local: Project) 
         client.wait()
     kept = {path: path.read_bytes() for path in trials(local.folder)}
     document = local.oeactl("run", "resume", "last", "--yes")
-    assert verdict(document)["says"] == "improved"
-    assert verdict(document)["effect"]["pairs"] == 3
+    assert verdict(document)["effect"]["pairs"] == 3  # what it says of speed is another test's
+    assert {trial["outcome"] for trial in document["trials"]} <= {"completed", "unfinished"}
     assert all(path.read_bytes() == data for path, data in kept.items())
     assert local.hashes() == original
     assert local.oeactl("status")["agrees"]
