@@ -188,6 +188,25 @@ def bound_names(node: ast.AST) -> set[str]:
     return names
 
 
+def surely_bound(statement: ast.stmt) -> set[str]:
+    """The names that have a value once a statement is done: of branches those that every one binds."""
+    if isinstance(statement, ast.If):
+        ways = [way for way in (statement.body, statement.orelse) if not _leaves(way)]
+        bound = [set().union(*map(surely_bound, way)) for way in ways]
+        return set.intersection(*bound) if bound else set()
+    if isinstance(statement, ast.With | ast.AsyncWith):
+        held = (item.optional_vars for item in statement.items if item.optional_vars is not None)
+        return set().union(*map(bound_names, held), *map(surely_bound, statement.body))
+    if hasattr(statement, "body") and not isinstance(statement, Definition):
+        return set()
+    return bound_names(statement)
+
+
+def _leaves(way: list[ast.stmt]) -> bool:
+    """Whether a branch never goes on below: then what it does not bind is not missed there."""
+    return bool(way) and isinstance(way[-1], ast.Return | ast.Raise | ast.Continue | ast.Break)
+
+
 def _within(inner: Anchor, outer: Anchor) -> Anchor:
     return inner if inner.scope else msgspec.structs.replace(inner, scope=outer.scope)
 

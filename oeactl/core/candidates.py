@@ -19,6 +19,7 @@ from oeactl.core.naming import (
     means,
     numbered,
     outdented,
+    placed,
     run_pattern,
 )
 from oeactl.core.source import Source, parse_module
@@ -80,14 +81,14 @@ class Candidates:
             item = ast.get_source_segment(bare, longer.elts[-1])  # type: ignore[union-attr]
             hollow = {ast.List: "[...]", ast.Set: "{...}", ast.Tuple: "(...,)"}[type(value)]
             head = self.old.cut(old)[: self.old.start(value) - self.old.start(old)]
-            at: Description = {"statement": head + hollow, "part": "value"}
-            yield {"op": "add_item", "at": {**({"scope": list(scope)} if scope else {}), **at}, "code": item}
+            at = placed(self.old, scope, one, {"statement": head + hollow})
+            yield {"op": "add_item", "at": {**at, "part": "value"}, "code": item}
 
     def _runs(self, scope: Scope, older: Sequence[Item], gone: tuple[int, int]) -> Iterator[Description]:
         """Descriptions of older[gone], whole: an unknown text is never overwritten."""
         items = older[gone[0] : gone[1]]
-        base: Description = {**({"scope": list(scope)} if scope else {}), "statement": run_pattern(items)}
-        for where in (base, {**base, "depth": "top"}, *numbered(self.old, base)):
+        base = placed(self.old, scope, items[0], {"statement": run_pattern(items)})
+        for where in (base, *numbered(self.old, base)):
             if means(self.old, where, items[0], len(items)):
                 yield where
 
@@ -115,9 +116,8 @@ class Candidates:
                     more = {"keyword_only": True} if only else {}
                     link = [*scope, f"def {one.node.name}"]
                     yield {"op": "add_parameter", "scope": link, **more, "code": parameter}
-        base: Description = {"scope": list(scope)} if scope else {}
-        base["statement"] = head_pattern(self.old, one)
-        places = [where for where in ({**base}, {**base, "depth": "top"}) if means(self.old, where, one)]
+        base = placed(self.old, scope, one, {"statement": head_pattern(self.old, one)})
+        places = [base] if means(self.old, base, one) else []
         if one.is_elif or hasattr(one.node, "test"):
             test = two.source.cut(two.node.test)  # type: ignore[attr-defined]
             for where in places:

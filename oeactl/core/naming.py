@@ -10,7 +10,7 @@ import tokenize
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from oeactl.core.anchors import Anchor, Definition, find
+from oeactl.core.anchors import Anchor, Definition, find, find_scope
 from oeactl.core.bodies import Item, heads_of, is_compound
 from oeactl.core.reasons import CannotPlace
 from oeactl.core.snippets import string_lines
@@ -71,15 +71,14 @@ def descriptions(
 ) -> Iterator[Description]:
     """Descriptions that mean ``siblings[at]`` and nothing else in the module, the plainest first."""
     item = siblings[at]
-    base = _scoped(scope, plain(source, item))
-    for narrowed in (base, {**base, "depth": "top"}):
-        if means(source, narrowed, item):
-            yield narrowed
+    base = placed(source, scope, item, plain(source, item))
+    if means(source, base, item):
+        yield base
     marks = [("after", other) for other in list(range(at - 1, -1, -1))[:_NEIGHBOURS]]
     marks += [("before", other) for other in range(at + 1, len(siblings))][:_NEIGHBOURS]
     for key, other in marks:
         mark = plain(source, siblings[other])
-        if means(source, _scoped(scope, mark), siblings[other]):
+        if means(source, placed(source, scope, siblings[other], mark), siblings[other]):
             for narrowed in numbered(source, {**base, key: mark}):
                 if means(source, narrowed, item):
                     yield narrowed
@@ -98,8 +97,14 @@ def numbered(source: Source, description: Description) -> Iterator[Description]:
         yield {**description, "pick": pick, "count": len(found)}
 
 
-def _scoped(scope: Sequence[str], description: Description) -> Description:
-    return {"scope": list(scope), **description} if scope else dict(description)
+def placed(source: Source, scope: Sequence[str], item: Item, description: Description) -> Description:
+    """A description with its scope; one that stands at the scope's top level is not meant in a branch."""
+    whole: Description = {"scope": list(scope), **description} if scope else dict(description)
+    try:
+        own = getattr(find_scope(source, tuple(scope), "import").node, "body", None)
+    except CannotPlace:  # a scope that is there twice: nothing in it can be meant
+        own = None
+    return {**whole, "depth": "top"} if own is item.place.body else whole
 
 
 def means(source: Source, description: Description, item: Item, count: int = 1) -> bool:

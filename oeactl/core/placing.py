@@ -12,7 +12,17 @@ from typing import Any
 
 from oeactl.core import lists
 from oeactl.core import operations as ops
-from oeactl.core.anchors import Anchor, Definition, Place, bound_names, find, find_scope, own_nodes, spots
+from oeactl.core.anchors import (
+    Anchor,
+    Definition,
+    Place,
+    bound_names,
+    find,
+    find_scope,
+    own_nodes,
+    spots,
+    surely_bound,
+)
 from oeactl.core.blocks import (
     Site,
     Stamp,
@@ -316,8 +326,8 @@ def _need_bound(
         have |= {parameter.arg for parameter in every if parameter is not None}
         limit = source.end(spot.last) if after else source.start(spot.statement)
         for statement in owner.body:
-            if source.end(statement) <= limit and not hasattr(statement, "body"):
-                have |= bound_names(statement)
+            if source.end(statement) <= limit:
+                have |= surely_bound(statement)
     for name in names:
         if name not in have:
             where = source.start(spot.statement)
