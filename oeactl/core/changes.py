@@ -22,7 +22,7 @@ from oeactl.core.placing import place
 from oeactl.core.reasons import CannotPlace, Reason
 from oeactl.core.recipe import RecipeFile, Variant
 from oeactl.core.snippets import HOLE, literal
-from oeactl.core.source import MAX_NESTING, Source, compile_fault, enclosing, nesting
+from oeactl.core.source import MAX_NESTING, Source, compile_fault, enclosing, nesting, unswept
 from oeactl.core.transform import transformed
 
 
@@ -49,10 +49,11 @@ def changes(
     key = (bound.recipe.key, values, file.module, sha256, version, python)
 
     def make() -> Changed:
-        source = Source(pristine, where, python)
-        made = _work(bound, file, source, sha256, version)
-        _sound(source, pristine, made.edits)
-        return made
+        with unswept():
+            source = Source(pristine, where, python)
+            made = _work(bound, file, source, sha256, version)
+            _sound(source, pristine, made.edits)
+            return made
 
     return _made.get(key, make)
 

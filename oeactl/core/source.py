@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 import bisect
+import gc
 import io
 import re
 import sys
@@ -18,6 +19,7 @@ import threading
 import tokenize
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 from oeactl.core.reasons import CannotPlace, Reason
 
@@ -155,16 +157,34 @@ class Source:
 
 def parse_module(text: str) -> ast.Module:
     """``ast.parse`` without warnings about other people's code."""
+    with _compiler():
+        return ast.parse(text)
+
+
+@contextmanager
+def _compiler() -> Iterator[None]:
+    """Python's compiler, one at a time and silent."""
     with _quiet, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return ast.parse(text)
+        yield
+
+
+@contextmanager
+def unswept() -> Iterator[None]:
+    """Look for no garbage in the block: the trees of a megabyte, looked through again and again, cost most."""
+    swept = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if swept:
+            gc.enable()
 
 
 def compile_fault(text: str) -> str | None:
     """What CPython's compiler says against the text (a late ``__future__`` import, say), or None."""
     try:
-        with _quiet, warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with _compiler():
             compile(text, "<after>", "exec", dont_inherit=True)
     except _FAULTS as error:
         line = f"line {error.lineno}: " if isinstance(error, SyntaxError) and error.lineno else ""

@@ -1,4 +1,4 @@
-"""The examples that change no source: what each adds, on releases of both places for the data file."""
+"""The examples on real releases: a file in its era's place, launches, a limit that upstream has too."""
 
 from __future__ import annotations
 
@@ -31,3 +31,18 @@ def test_a_launch_needs_no_file(recipe: str, capsys: pytest.CaptureFixture[str])
     wheel("0.5.9")
     assert main(["recipe", "check", recipe, "--engine", "sglang==0.5.9", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["files"] == []
+
+
+@pytest.mark.network
+@pytest.mark.parametrize(("version", "notes"), [("0.4.7", 0), ("0.5.16", 0), ("0.5.20", 1), ("0.5.23", 1)])
+def test_what_upstream_has_is_left_out_and_the_rest_still_made(
+    version: str, notes: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wheel(version)
+    assert main(["recipe", "check", "request-limits", "--engine", f"sglang=={version}", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert sum("stops: upstream has it already" in note for note in document["notes"]) == notes
+    (file,) = document["files"]
+    assert ("+        if self.max_new_tokens is None" in file["diff"]) and (
+        ("+        if isinstance(self.stop_strs" in file["diff"]) == (not notes)
+    )

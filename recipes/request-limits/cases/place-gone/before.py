@@ -1,0 +1,5 @@
+"""The parameters are normalized elsewhere."""
+
+
+class SamplingParams:
+    pass
