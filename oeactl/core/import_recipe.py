@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import builtins
 import hashlib
+import itertools
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -79,7 +80,8 @@ def import_recipe(
         "engine": {"package": package, "versions": ">=0"},
         "marks": False,
     }
-    entries = [entry for module in modules if (entry := _entry(module, version, snippets))]
+    numbers = itertools.count(1)
+    entries = [_entry(module, version, snippets, numbers) for module in modules]
     if entries:
         document["files"] = entries
     if whole:
@@ -143,7 +145,9 @@ def _whole(change: FileChange, source: str) -> dict[str, Any]:
     return {"path": change.path, "source": source, "replaces": [hashlib.sha256(change.before).hexdigest()]}
 
 
-def _entry(module: _Module, version: str | None, snippets: dict[str, bytes]) -> dict[str, Any]:
+def _entry(
+    module: _Module, version: str | None, snippets: dict[str, bytes], numbers: Iterator[int]
+) -> dict[str, Any]:
     """A module's part of recipe.yaml; longer code goes into ``snippets``."""
     before = module.change.before or b""
     old, new = Source(before, module.name), Source(module.change.after or b"", module.name)
@@ -155,7 +159,7 @@ def _entry(module: _Module, version: str | None, snippets: dict[str, bytes]) -> 
         entry["tested"] = [{"version": version, "sha256": hashlib.sha256(before).hexdigest()}]
     edits: list[dict[str, Any]] = []
     for edit in module.made.edits:
-        name = f"{_stem(edit, module.name)}-{len(snippets) + len(edits) + 1}"
+        name = f"{_stem(edit, module.name)}-{next(numbers)}"
         made = {"id": name, **edit}
         if edit["op"] in _BOUND and (bound := _bound(old, edit)):
             made["bound"] = bound

@@ -96,3 +96,32 @@ def test_where_nothing_would_come_of_it_it_is_refused(place: Served) -> None:
     error = place.oeactl("patch", "--recipe", "tuned", "--yes", code=3)["error"]
     assert "hosts.yaml describes none" in error["what"]
     assert not (place.tree.site / NAME).exists()
+
+
+SCRIPTED = """\
+id: scripted
+revision: 1
+title: By a script
+engine: {package: sglang}
+files: [{module: sglang.srt.layers.moe.topk, transform: transform.py}]
+"""
+
+
+def test_a_script_of_a_recipe_is_asked_for_and_taken_back(place: Served) -> None:
+    folder = place.folder / "recipes" / "scripted"
+    (folder / "cases" / "one").mkdir(parents=True)
+    (folder / "recipe.yaml").write_text(SCRIPTED)
+    (folder / "transform.py").write_text(
+        "def transform(source, values):\n    return source.replace('all', 'few')\n"
+    )
+    (folder / "cases" / "one" / "before.py").write_text("x = 'all'\n")
+    (folder / "cases" / "one" / "after.py").write_text("x = 'few'\n")
+    path = place.tree.site / "sglang/srt/layers/moe/topk.py"
+    before = path.read_bytes()
+    words = ("patch", "--recipe", "scripted", "--no-restart", "--yes")
+    assert "runs code of its own" in place.oeactl(*words, code=3)["error"]["what"]
+    assert path.read_bytes() == before
+    assert place.oeactl(*words, "--allow-code")["status"] == "patched"
+    assert b"'few'" in path.read_bytes()
+    assert place.oeactl("revert", "--no-restart", "--yes")["status"] == "reverted"
+    assert path.read_bytes() == before
