@@ -171,7 +171,7 @@ def _compiler() -> Iterator[None]:
 
 @contextmanager
 def unswept() -> Iterator[None]:
-    """Look for no garbage in the block: to look through the trees of a megabyte again and again costs most."""
+    """Look for no garbage in the block: trees of a megabyte, looked through again and again, cost most."""
     swept = gc.isenabled()
     gc.disable()
     try:

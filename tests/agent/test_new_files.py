@@ -151,8 +151,7 @@ def memory(tmp_path: Path) -> Iterator[Path]:
         yield Path(folder)
 
 
-@pytest.mark.parametrize("what", ["kill", "ENOSPC"])
-@pytest.mark.parametrize("kind", ["patch", "revert"])
+@pytest.mark.parametrize(("kind", "what"), [("patch", "kill"), ("revert", "kill"), ("patch", "ENOSPC")])
 def test_stopped_at_any_step_all_of_it_is_there_or_nothing(
     memory: Path, remote: ZygoteRemote, kind: str, what: str
 ) -> None:
