@@ -157,19 +157,22 @@ def swap(path: str, temporary: str | None, saved: str, expected: str) -> None:
                 raise
     reach("check source", path)
     if os.path.islink(path) or state_of(path) != expected:
-        raise AgentError(
-            "refused",
-            "it was changed while we worked",
-            path,
-            "see who changed it, then run the command again",
-        )
+        raise _changed(path)
     reach("rename", path)
     if temporary is None:
         os.unlink(path)
     else:
         os.rename(temporary, path)
+    if expected != ABSENT and hash_of(saved) not in (None, expected):
+        os.rename(saved, path)  # somebody wrote to it between the look and the rename: theirs stays
+        raise _changed(path)
     reach("sync directory", path)
     sync_directory(os.path.dirname(path))
+
+
+def _changed(path: str) -> AgentError:
+    hint = "see who changed it, then run the command again"
+    return AgentError("refused", "it was changed while we worked", path, hint)
 
 
 def new_folders(path: str) -> list[str]:

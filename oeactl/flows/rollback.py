@@ -67,9 +67,10 @@ class Rollback:
             self._server_back(self._was)
 
     def _stand(self, now: Survey) -> bool:
-        original = {file.path: file.before_sha256 for file in self._plan.files}
+        """Whether nothing of the change is on the disk; what somebody else wrote meanwhile is none of it."""
+        changed = {file.path: file.after_sha256 for file in self._plan.files}
         return now.journal.layers == self._before.journal.layers and all(
-            file.sha256 == original.get(file.path, file.sha256) for file in now.files
+            file.sha256 != changed.get(file.path) for file in now.files
         )
 
     def _inverse(self) -> Transaction:

@@ -229,10 +229,13 @@ def test_forced_recovery_keeps_a_copy_of_the_foreign_file_and_ends_what_was_cut_
     assert Path(kept.rpartition(" ")[2]).read_bytes() == foreign
 
 
-def test_a_file_changed_in_the_last_moment_is_left_as_it_is(ground: Ground, tmp_path: Path) -> None:
-    """Between the plan's check and the rename; the other file, changed already, goes back."""
+@pytest.mark.parametrize("name", ["check source", "rename"])
+def test_a_file_changed_in_the_last_moment_is_left_as_it_is(
+    ground: Ground, tmp_path: Path, name: str
+) -> None:
+    """Before its last look, and after it, before the rename; the other file, changed already, goes back."""
     tree, transaction = ground.prepared("patch")
-    at = ground.step("patch", "rename") + 2
+    at = [step["number"] for step in ground.steps("patch") if step["name"] == name][1]
     gate = tmp_path / "gate"
     foreign = b"MODE = 'foreign'\n"
 
