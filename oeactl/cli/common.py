@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from oeactl.core.transform import Transformer
     from oeactl.edges.board import Board
     from oeactl.edges.config import Project
-    from oeactl.edges.terminal import LiveProgress, PlainProgress, TerminalPrompt
+    from oeactl.edges.terminal import LiveProgress, PlainProgress, Secret, TerminalPrompt
 
 HOST_VARIABLE = "OEACTL_HOST"
 
@@ -159,6 +159,7 @@ class Call:
         self.verbose = verbose
         self.debug = debug
         self.document: Any = {}
+        self.pause: Callable[[], None] = lambda: self.progress.pause()
         self._folder = project
         self._projectless = False
 
@@ -227,6 +228,20 @@ class Call:
 
         answers = None if self.json else sys.stdin
         return TerminalPrompt(yes=yes, answers=answers, stream=sys.stderr, pause=pause or self.progress.pause)
+
+    @cached_property
+    def sudo_password(self) -> Secret:
+        """sudo's password on whichever host asks for one: from OEACTL_SUDO_PASSWORD, or the person."""
+        from oeactl.edges.sudo import VARIABLE
+        from oeactl.edges.terminal import Secret
+
+        return Secret(
+            variable=VARIABLE,
+            environ=os.environ,
+            answers=None if self.json else sys.stdin,
+            stream=sys.stderr,
+            pause=lambda: self.pause(),
+        )
 
     def emit(self, value: Any, text: Callable[[], Any]) -> None:
         """Give the result: ``value`` at the end with ``--json``; else what ``text()`` makes of it, now."""

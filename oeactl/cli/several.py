@@ -51,6 +51,7 @@ def on_each(
     """
     bundle()  # once, before threads want it all at the same time
     board = call.board([host.name for host in hosts])
+    call.pause = board.pause
 
     def ready() -> None:
         board.pause()

@@ -48,7 +48,7 @@ def wired(call: Call, host: Host, *, yes: bool = False, progress: Progress | Non
     try:
         if needs_home(host):
             host = at_home(host, _home(remote))
-        agent, inner = _agents(remote, host)
+        agent, inner = _agents(remote, host, call.sudo_password)
         files = _files(host, agent, inner)
         key = _api_key(host)
         site = Site(
@@ -73,14 +73,15 @@ def wired(call: Call, host: Host, *, yes: bool = False, progress: Progress | Non
         remote.close()
 
 
-def _agents(remote: Remote, host: Host) -> tuple[AgentLink, AgentLink]:
+def _agents(remote: Remote, host: Host, password: Callable[[str], str]) -> tuple[AgentLink, AgentLink]:
     """One on the host, one where its engine's files are: the same, unless they are in a container."""
     container = host.server.container if host.server else None
+    root: dict[str, Any] = {"become": host.become, "password": password}
     if container is None:
-        agent = AgentLink(remote, python=host.engine.python, become=host.become, keep=True)
+        agent = AgentLink(remote, python=host.engine.python, keep=True, **root)
         return agent, agent
-    inner = AgentLink(remote, python=host.engine.python, become=host.become, container=container)
-    return AgentLink(remote, become=host.become, keep=True), inner
+    inner = AgentLink(remote, python=host.engine.python, container=container, **root)
+    return AgentLink(remote, keep=True, **root), inner
 
 
 def _files(host: Host, agent: AgentLink, inner: AgentLink) -> AgentFiles | ContainerFiles:

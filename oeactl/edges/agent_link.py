@@ -13,7 +13,7 @@ import secrets
 import threading
 import time
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.resources import files
@@ -22,6 +22,7 @@ from typing import Any
 import msgspec
 
 from oeactl.agent import loader
+from oeactl.edges.sudo import Sudo
 from oeactl.errors import (
     ConnectionLost,
     Degraded,
@@ -54,8 +55,8 @@ KINDS: Mapping[str, type[OeactlError]] = {
 TAIL_LINES = 20
 REUSE_S = 30.0  # a program that waits for longer may be about to leave: it does after a minute
 CLOSE_S = 1.0
+KNOCK_S = 60.0
 NOT_THERE = ("not found", "No such file", "Permission denied")
-SUDO_REFUSES = ("password is required", "terminal is required", "not in the sudoers", "is not allowed to")
 ENDED = 143  # the agent's exit code when a signal, or a client that went away, ended it
 
 
@@ -140,12 +141,16 @@ class Frames:
         self.noise = (self.noise + data)[-16384:]
 
 
+class _SudoAsks(Unreachable):
+    """sudo wants a password, and somebody has one: nothing ran."""
+
+
 class AgentLink:
     """ports.Agent over a Remote. python: the interpreter on the host that runs the agent.
 
-    become: None, or "sudo" to act as root (no password is ever asked for: ``sudo -n``). keep: ask one program
-    in turns instead of starting one for each question; it ends with ``close``, or a minute after the last.
-    container: run it there, by ``docker exec -i``; python is then the container's.
+    become: None, or "sudo" to act as root. password: where sudo's is had from, if it asks for one. keep: ask
+    one program in turns instead of starting one for each question; it ends with ``close``, or a minute after
+    the last. container: run it there, by ``docker exec -i``; python is then the container's.
     """
 
     def __init__(
@@ -154,6 +159,7 @@ class AgentLink:
         *,
         python: str | None = None,
         become: str | None = None,
+        password: Callable[[str], str] | None = None,
         keep: bool = False,
         container: str | None = None,
     ) -> None:
@@ -166,23 +172,30 @@ class AgentLink:
         self.name = remote.name
         self._remote = remote
         self._python = python or "python3"
-        self._become = become
-        prefix = ("sudo", "-n", "--") if become else ()
+        self._sudo = Sudo(remote.name, password) if become else None
         inside = ("docker", "exec", "-i", container) if container else ()
-        self._argv = (*prefix, *inside, self._python, "-I", "-S", "-c", BOOTSTRAP)
+        self._words = (*inside, self._python, "-I", "-S", "-c", BOOTSTRAP)
         self._keep = keep
         self._turn = threading.Lock()
         self._kept: Dialogue | None = None
         self._last = 0.0
 
     def ask(self, op: str, /, *, timeout_s: float = 120.0, **fields: Any) -> Any:
+        try:
+            return self._ask(op, fields, timeout_s)
+        except _SudoAsks:
+            self._learn()
+        return self._ask(op, fields, timeout_s)
+
+    def _ask(self, op: str, fields: Mapping[str, Any], timeout_s: float) -> Any:
         if self._keep and self._turn.acquire(blocking=False):
             try:
                 return self._ask_kept(op, fields, timeout_s)
             finally:
                 self._turn.release()
         sentinel = secrets.token_hex(16)
-        done = self._remote.run(self._argv, stdin=message(op, sentinel, fields), timeout_s=timeout_s)
+        argv, first = self._way_in()
+        done = self._remote.run(argv, stdin=first + message(op, sentinel, fields), timeout_s=timeout_s)
         frames = Frames(sentinel)
         for kind, body in frames.feed(done.stdout):
             if kind == "answer":
@@ -198,11 +211,14 @@ class AgentLink:
         sentinel = secrets.token_hex(16)
         frames = Frames(sentinel)
         words = request(op, sentinel, fields)
-        fresh = self._kept is None
-        talk = self._kept or self._remote.converse(self._argv)
-        self._kept = None
+        if self._kept is None:
+            argv, first = self._way_in()
+            talk = self._remote.converse(argv)
+            words = first + program() + words
+        else:
+            talk, self._kept = self._kept, None
         try:
-            talk.say(program() + words if fresh else words)
+            talk.say(words)
             deadline = time.monotonic() + timeout_s
             while heard := talk.hear(max(0.0, deadline - time.monotonic())):
                 for kind, body in frames.feed(heard):
@@ -221,12 +237,31 @@ class AgentLink:
             with suppress(OeactlError):
                 talk.end()
 
+    def _way_in(self) -> tuple[tuple[str, ...], bytes]:
+        """The program's argv, and what goes on its stdin before all else."""
+        if self._sudo is None:
+            return self._words, b""
+        return self._sudo.argv(self._words), self._sudo.first()
+
+    def _learn(self) -> None:
+        assert self._sudo is not None
+        self._sudo.learn()
+
+    def _knock(self) -> None:
+        """Find out whether sudo asks for a password, before something that cannot be asked twice."""
+        if self._sudo is not None and not self._sudo.first():
+            done = self._remote.run(self._sudo.argv(("true",)), timeout_s=KNOCK_S)
+            if done.returncode and self._sudo.asks(done.stderr.decode("utf-8", "replace")):
+                self._learn()
+
     @contextmanager
     def watch(self, op: str, /, **fields: Any) -> Iterator[Iterator[Mapping[str, Any]]]:
         """As the port says; the last item is ``{"event": "answer", "value": ...}``."""
+        self._knock()
         sentinel = secrets.token_hex(16)
-        argv = ("sh", "-c", 'exec "$@" 2>&1', "sh", *self._argv)
-        with self._remote.stream(argv, stdin=message(op, sentinel, fields)) as lines:
+        words, first = self._way_in()
+        argv = ("sh", "-c", 'exec "$@" 2>&1', "sh", *words)
+        with self._remote.stream(argv, stdin=first + message(op, sentinel, fields)) as lines:
             yield self._events(lines, Frames(sentinel))
 
     def _events(self, lines: Iterator[bytes], frames: Frames) -> Iterator[Mapping[str, Any]]:
@@ -271,13 +306,12 @@ class AgentLink:
             return UsageError(
                 f"{self._python} is older than Python 3.8", where=self.name, hint=self._other_python()
             )
-        if self._become and any(words in text for words in SUDO_REFUSES):
-            return Unreachable(
-                "sudo did not let us become root without a password",
-                where=self.name,
-                hint="allow it with NOPASSWD, connect as root, or drop become: sudo",
-                details=details,
-            )
+        if self._sudo is not None:
+            if self._sudo.asks(text):
+                return _SudoAsks(text)
+            refusal = self._sudo.refusal(text)
+            if refusal is not None:
+                return refusal
         if any(words in text for words in NOT_THERE):
             return UsageError(
                 f"there is no Python at {self._python}",

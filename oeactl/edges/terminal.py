@@ -7,6 +7,7 @@ for results. A watcher who goes away (a closed pipe) never fails the work that w
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -192,3 +193,44 @@ class TerminalPrompt:
             if not answer.endswith("\n"):  # Ctrl-C, Ctrl-D: what follows begins on a line of its own
                 print(file=self._stream, flush=True)
         return answer.strip().lower() in ("y", "yes")
+
+
+class Secret:
+    """A password that is asked for once, when it is first needed, by whichever thread that is.
+
+    variable: where it is taken from, if it is set there; else the person is asked, without an echo.
+    """
+
+    def __init__(
+        self,
+        *,
+        variable: str,
+        environ: Mapping[str, str],
+        answers: TextIO | None,
+        stream: TextIO,
+        pause: Callable[[], None],
+    ) -> None:
+        self._variable = variable
+        self._value = environ.get(variable) or None
+        self._answers = answers
+        self._stream = stream
+        self._pause = pause
+        self._turn = threading.Lock()
+
+    def __call__(self, host: str) -> str:
+        """Raises UsageError where nobody can be asked."""
+        with self._turn:
+            if self._value is None:
+                self._value = self._asked(host)
+            return self._value
+
+    def _asked(self, host: str) -> str:
+        if self._answers is None or not is_terminal(self._answers) or not is_terminal(self._stream):
+            raise UsageError(
+                f"sudo on {host} asks for a password, and nobody is at a terminal here",
+                hint=f"set {self._variable}, or allow it with NOPASSWD",
+            )
+        from getpass import getpass
+
+        self._pause()
+        return getpass(f"sudo password on {host}: ", stream=self._stream)

@@ -16,7 +16,7 @@ import pytest
 from oeactl.edges.agent_link import AgentLink
 from oeactl.edges.local import open_local
 from oeactl.errors import Refused
-from oeactl.ports import Completed, Remote
+from oeactl.ports import Completed, Dialogue, Remote
 from tests.support.engine_tree import ORIGINAL, PATCHED, Tree, make_tree
 
 PYTHON = "/usr/bin/python3"
@@ -41,6 +41,9 @@ class Prefixed:
 
     def stream(self, argv: Sequence[str], *, stdin: bytes = b"") -> AbstractContextManager[Iterator[bytes]]:
         return self._inner.stream((*self._prefix, *argv), stdin=stdin)
+
+    def converse(self, argv: Sequence[str]) -> Dialogue:
+        return self._inner.converse((*self._prefix, *argv))
 
     def forward(self, port: int) -> AbstractContextManager[int]:
         return self._inner.forward(port)

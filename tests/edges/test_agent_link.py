@@ -77,19 +77,20 @@ def test_an_old_python_is_a_usage_error() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "hint"),
     [
-        b"sudo: a password is required\n",
-        b"sudo: a terminal is required to read the password\n",
-        b"ann is not in the sudoers file.\n",
-        b"Sorry, user ann is not allowed to execute '/opt/python' as root on lab.\n",
+        (b"sudo: a password is required\n", "NOPASSWD"),
+        (b"sudo: a terminal is required to read the password\n", "NOPASSWD"),
+        (b"ann is not in the sudoers file.\n", "sudoers"),
+        (b"Sorry, user ann is not allowed to execute '/opt/python' as root on lab.\n", "sudoers"),
+        (b"sh: 1: sudo: not found\n", "drop become: sudo"),
     ],
 )
-def test_a_sudo_that_wants_a_password_is_a_matter_of_authentication(text: bytes) -> None:
+def test_a_sudo_that_refuses_is_a_matter_of_authentication(text: bytes, hint: str) -> None:
     error = silence(become="sudo", returncode=1, stderr=text)
     assert isinstance(error, Unreachable)
     assert not isinstance(error, ConnectionLost)
-    assert "NOPASSWD" in str(error.hint)
+    assert hint in str(error.hint)
 
 
 @pytest.mark.parametrize("code", [None, 143])
