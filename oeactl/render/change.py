@@ -30,6 +30,9 @@ def planned_lines(plan: Planned, survey: Survey, *, whole: bool) -> Any:
     text = Text()
     text.append(f"{engine.package} {engine.version or '(no version)'}", "bold")
     text.append(f" in {engine.root}{'' if plan.listed else ', a file that no release is known by'}\n")
+    if engine.git_commit:
+        changed = f", with local changes {engine.git_dirty_sha256[:12]}" if engine.git_dirty_sha256 else ""
+        text.append(f"  git commit {engine.git_commit}{changed}\n")
     text.append(f"{plan.recipe} r{plan.revision}", "bold")
     text.append(f"  {parameters(plan.parameters)}  plan {plan.digest[:12]}\n")
     for file in plan.files:

@@ -41,6 +41,12 @@ def test_a_dry_run_shows_both_hashes_the_difference_and_what_would_restart(ann: 
     for words in ("trial r1", "size=4", "+3 -0", PATH, "+y = 4", *(f.after_sha256 for f in plan.files)):
         assert words in shown
     assert "@@" not in planned_lines(plan, ann.world.survey, whole=False).plain
+    assert "git commit" not in shown
+    fork = msgspec.structs.replace(
+        ann.world.survey.engine, version="0.0.0", git_commit="c" * 40, git_dirty_sha256="d" * 64
+    )
+    told = planned_lines(plan, msgspec.structs.replace(ann.world.survey, engine=fork), whole=False).plain
+    assert f"git commit {'c' * 40}, with local changes dddddddddddd" in told
     said = patched_lines(done, "box").splitlines()
     assert said[0] == "dry run on box: nothing was written"
     assert said[-1] == "  note: would restart the server that oeactl started (pid 110)"
