@@ -578,3 +578,83 @@ def test_a_late_future_import_does_not_pass_the_gates() -> None:
         "x = 1\nfrom b import c\n", "- {id: a, op: replace_statement, at: {statement: x = 1}, code: return}\n"
     )
     assert "does not compile" in said
+
+
+@pytest.mark.parametrize(
+    ("before", "at", "code", "after"),
+    [
+        (
+            "if a:  # so: it is\n    x()\n",
+            "if a: ...",
+            "if a and b: ...",
+            "if a and b:  # so: it is\n    x()\n",
+        ),
+        ('if s == "#":\n    x()\n', 'if s == "#": ...', 'if s == "#:": ...', 'if s == "#:":\n    x()\n'),
+        ("for a in {1: 2}: x()\n", "for a in {1: 2}: ...", "for a, b in c: ...", "for a, b in c: x()\n"),
+        (
+            "@d\ndef f(\n    a,\n):\n\n    # why\n    x()\n",
+            "@d\ndef f(a): ...",
+            "@d(1)\ndef f(\n    a,\n    b,\n): ...",
+            "@d(1)\ndef f(\n    a,\n    b,\n):\n\n    # why\n    x()\n",
+        ),
+        ("class A:\n    def f(self):\n        x()\n", "def f(self): ...", "async def f(self): ...", None),
+    ],
+)
+def test_a_head_is_replaced_up_to_its_colon(before: str, at: str, code: str, after: str | None) -> None:
+    edits = f"- {{id: a, op: replace_header, at: {{statement: {at!r}}}, code: {code!r}}}\n"
+    edits = edits.replace("'", '"').replace('"if s == "#": ..."', "'if s == \"#\": ...'")
+    edits = edits.replace('"if s == "#:": ..."', "'if s == \"#:\": ...'")
+    wanted = after or "class A:\n    async def f(self):\n        x()\n"
+    assert made(before, edits) == wanted
+
+
+def test_an_unknown_head_is_never_overwritten() -> None:
+    edit = '- {id: a, op: replace_header, at: {statement: "def f(a): ..."}, code: "def f(a, b): ..."}\n'
+    assert made("def f(a):\n    x()\n", edit) == "def f(a, b):\n    x()\n"
+    assert "matches 0 places" in refused("def f(a, c=1):\n    x()\n", edit)
+
+
+def test_what_leads_up_to_a_statement_is_replaced_only_where_it_is_known() -> None:
+    before = "x = 1\n\n# old\n#  words\ny = 2\n"
+    edits = """\
+    - id: a
+      op: replace_lead
+      at: {statement: y = 2}
+      was: "\\n# old\\n#  words\\n"
+      lines: "# new\\n"
+    """
+    assert made(before, edits) == "x = 1\n# new\ny = 2\n"
+    said = refused(before.replace("words", "other words"), edits)
+    assert "are not those that the recipe knows" in said
+
+
+def test_a_statement_goes_with_the_comment_that_leads_up_to_it() -> None:
+    before = "def f():\n    x = 1\n\n    # about y\n    y = 2\n    return x\n"
+    gone = "- {id: a, op: delete_statement, lead: true, at: {statement: y = 2}}\n"
+    assert made(before, gone) == "def f():\n    x = 1\n    return x\n"
+    other = "- {id: a, op: replace_statement, lead: true, at: {statement: y = 2}, code: z = 3}\n"
+    assert made(before, other) == "def f():\n    x = 1\n    z = 3\n    return x\n"
+    below = "- {id: a, op: insert_before, below_comment: true, at: {statement: y = 2}, code: z = 3}\n"
+    assert made(before, below) == before.replace("    y = 2\n", "    z = 3\n    y = 2\n")
+
+
+def test_a_name_that_every_branch_binds_is_bound_and_one_that_some_bind_is_not() -> None:
+    before = """\
+    def f(a):
+        if a:
+            x = y = 1
+        elif a is None:
+            raise ValueError
+        else:
+            x = 2
+        with a as b:
+            z = 1
+        for c in a:
+            w = 1
+        return x
+    """
+    edit = "- {{id: a, op: insert_before, at: {{statement: return x, scope: [def f]}}, bound: [{}], code: u()}}\n"
+    for name in ("x", "b", "z", "a"):
+        assert "u()" in made(before, edit.format(name))
+    for name in ("y", "w", "c"):
+        assert f"'{name}' may have no value at this place" in refused(before, edit.format(name))
