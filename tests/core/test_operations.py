@@ -653,7 +653,9 @@ def test_a_name_that_every_branch_binds_is_bound_and_one_that_some_bind_is_not()
             w = 1
         return x
     """
-    edit = "- {{id: a, op: insert_before, at: {{statement: return x, scope: [def f]}}, bound: [{}], code: u()}}"
+    edit = (
+        "- {{id: a, op: insert_before, at: {{statement: return x, scope: [def f]}}, bound: [{}], code: u()}}"
+    )
     for name in ("x", "b", "z", "a"):
         assert "u()" in made(before, edit.format(name))
     for name in ("y", "w", "c"):
