@@ -653,8 +653,7 @@ def test_a_name_that_every_branch_binds_is_bound_and_one_that_some_bind_is_not()
             w = 1
         return x
     """
-    at = "at: {{statement: return x, scope: [def f]}}"
-    edit = f"- {{{{id: a, op: insert_before, {at}, bound: [{{}}], code: u()}}}}"
+    edit = (
         "- {{id: a, op: insert_before, at: {{statement: return x, scope: [def f]}}, bound: [{}], code: u()}}"
     )
     for name in ("x", "b", "z", "a"):
