@@ -22,6 +22,7 @@ from oeactl.cli.common import (
 from oeactl.cli.engine_here import EngineOption, RootOption, engine_here, me
 
 if TYPE_CHECKING:
+    from oeactl.core.difference import FileDifference
     from oeactl.core.host import Survey
     from oeactl.core.import_recipe import FileChange
 
@@ -127,15 +128,14 @@ def _candidates(name: str) -> list[str]:
     ]
 
 
-def _change(file: object, names: Sequence[str], survey: Survey) -> FileChange:
-    from oeactl.core.difference import DoesNotApply, FileDifference, applied
+def _change(file: FileDifference, names: Sequence[str], survey: Survey) -> FileChange:
+    from oeactl.core.difference import DoesNotApply, applied
     from oeactl.core.import_recipe import FileChange
     from oeactl.errors import Refused
 
-    assert isinstance(file, FileDifference)
     states = {state.module: state for state in survey.files}
     there = [name for name in names if not states[name].missing]
-    path = (there or names)[-1 if not there else 0]
+    path = there[0] if there else names[-1]
     before = states[path].data if there else None
     if file.odd or file.new is None:
         return FileChange(path=path, before=before, after=None, odd=file.odd)

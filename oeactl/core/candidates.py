@@ -45,6 +45,7 @@ class Candidates:
         return _UNREAD + code if is_docstring(items[0].node) else code
 
     def insertions(self, scope: Scope, older: Sequence[Item], at: int, code: str) -> Iterator[Candidate]:
+        """Code before older[at], after what precedes it, or first in the body."""
         if at == 0 or (at == 1 and is_docstring(older[0].node)):
             yield {"op": "body_start", "scope": list(scope), "code": code}
         if at:
@@ -55,6 +56,7 @@ class Candidates:
                 yield {"op": "insert_before", "at": where, "code": code}
 
     def deletions(self, scope: Scope, older: Sequence[Item], gone: tuple[int, int]) -> Iterator[Candidate]:
+        """older[gone] taken out, with or without what leads up to it."""
         for where in self._runs(scope, older, gone):
             for lead in (False, True):
                 yield {"op": "delete_statement", "at": where, **({"lead": True} if lead else {})}
@@ -62,6 +64,7 @@ class Candidates:
     def replacements(
         self, scope: Scope, older: Sequence[Item], gone: tuple[int, int], code: str, bare: str
     ) -> Iterator[Candidate]:
+        """older[gone] made into other code. bare: that code without what leads up to it."""
         if gone[1] - gone[0] == 1 and isinstance(older[gone[0]].node, ast.Assign | ast.AnnAssign):
             yield from self._item_added(scope, older[gone[0]], bare)
         for where in self._runs(scope, older, gone):
@@ -109,6 +112,7 @@ class Candidates:
             yield {"op": "replace_lead", "at": where, "was": was, "lines": lines}
 
     def headings(self, scope: Scope, older: Sequence[Item], at: int, two: Item) -> Iterator[Candidate]:
+        """Another head of older[at]: a parameter more, another condition, or the head as a whole."""
         one = older[at]
         if isinstance(one.node, Definition) and not hasattr(one.node, "bases"):
             for parameter in _added(one, two):

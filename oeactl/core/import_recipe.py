@@ -85,13 +85,9 @@ def import_recipe(
     if entries:
         document["files"] = entries
     if whole:
-        document["whole_files"] = [
-            _whole(change, f"files/{at}-{change.path.rpartition('/')[2]}") for at, change in enumerate(whole)
-        ]
-        snippets |= {
-            f"files/{at}-{change.path.rpartition('/')[2]}": change.after or b""
-            for at, change in enumerate(whole)
-        }
+        places = [f"files/{at}-{change.path.rpartition('/')[2]}" for at, change in enumerate(whole)]
+        document["whole_files"] = [_whole(*pair) for pair in zip(whole, places, strict=True)]
+        snippets |= {place: change.after or b"" for change, place in zip(whole, places, strict=True)}
     if not entries and not whole:
         raise Refused(f"{id}: nothing of it can be made into a recipe", details=left)
     if left:
