@@ -39,10 +39,13 @@ class _Pool(Generic[T]):
         self._turn = threading.Lock()
         self._busy: dict[int, int] = {}
 
-    def work(self) -> None:
-        """What each thread does. A Ctrl-C passed on may arrive anywhere in here."""
-        with suppress(KeyboardInterrupt):
-            self._work(threading.get_ident())
+    def work(self, gone: threading.Event) -> None:
+        """What each thread does; gone: set at its end. A Ctrl-C passed on may arrive anywhere in here."""
+        try:
+            with suppress(KeyboardInterrupt):
+                self._work(threading.get_ident())
+        finally:
+            gone.set()
 
     def _work(self, me: int) -> None:
         while True:
@@ -79,16 +82,20 @@ def side_by_side(
     fail_fast: begin no further one once one has failed. Ctrl-C ends those under way; nothing is raised here.
     """
     pool = _Pool(works, fail_fast)
-    threads = [threading.Thread(target=pool.work) for _ in range(min(at_once, len(works)))]
-    for thread in threads:
+    gone = [threading.Event() for _ in range(min(at_once, len(works)))]
+    for event in gone:
+        thread = threading.Thread(target=pool.work, args=[event])
         try:
             thread.start()
-        except KeyboardInterrupt:  # it may have begun all the same
-            pool.interrupt()
-    while any(thread.is_alive() for thread in threads):
-        try:
-            for thread in filter(threading.Thread.is_alive, threads):
-                thread.join(_TICK_S)
         except KeyboardInterrupt:
             pool.interrupt()
+            if thread.ident is None:  # it never began
+                event.set()
+    # Not Thread.join: where a Ctrl-C meets it, Python before 3.13 takes the thread for ended (gh-90882).
+    for event in gone:
+        while not event.is_set():
+            try:
+                event.wait(_TICK_S)
+            except KeyboardInterrupt:
+                pool.interrupt()
     return tuple(pool.ended)

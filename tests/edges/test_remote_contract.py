@@ -39,7 +39,7 @@ def remote(request: pytest.FixtureRequest) -> Iterator[Remote]:
 
 def alive(pid: int) -> bool:
     """Running, and not a zombie that only waits for its parent."""
-    with suppress(FileNotFoundError):
+    with suppress(FileNotFoundError, ProcessLookupError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     return False
 

@@ -25,7 +25,7 @@ def job(*argv: str, lines: list[str] | None = None, **changes: object) -> JobRes
 def lives(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
 
 

@@ -84,13 +84,13 @@ class Sshd:
 
 
 def _children(pid: int) -> list[int]:
-    with suppress(FileNotFoundError):
+    with suppress(FileNotFoundError, ProcessLookupError):
         return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     return []
 
 
 def _is_sshd(pid: int) -> bool:
-    with suppress(FileNotFoundError):
+    with suppress(FileNotFoundError, ProcessLookupError):
         return Path(f"/proc/{pid}/comm").read_text().startswith("sshd")
     return False
 
