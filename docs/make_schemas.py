@@ -1,7 +1,8 @@
 """Write docs/schemas/*.json from the types that read those files: ``make docs``. A test keeps them true.
 
-recipe.json is of a recipe's recipe.yaml, case.json of its cases' case.yaml, hosts.json of hosts.yaml. An
-editor that knows them (yaml-language-server, for one) completes keys and marks what is wrong.
+recipe.json is of a recipe's recipe.yaml, case.json of its cases' case.yaml, hosts.json of hosts.yaml,
+results.json of whatever stands in results/ but raw rows, by its ``kind``. An editor that knows them
+(yaml-language-server, for one) completes keys and marks what is wrong.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from oeactl.core.cases import CaseDocument
 from oeactl.core.hosts_file import HostsDocument
 from oeactl.core.operations import OPERATIONS
 from oeactl.core.recipe_document import RecipeDocument
+from oeactl.core.results import KINDS
+from oeactl.core.run import SCHEMA_VERSION, PointRecord
 
 TARGET = Path(__file__).parent / "schemas"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -27,6 +30,7 @@ def schemas() -> dict[str, str]:
         "recipe.json": _text(_recipe()),
         "case.json": _text(_schema(CaseDocument)),
         "hosts.json": _text(_schema(HostsDocument)),
+        "results.json": _text(_results()),
     }
 
 
@@ -38,6 +42,18 @@ def _recipe() -> dict[str, Any]:
     for name in ("FileDocument", "VariantDocument"):
         schema["$defs"][name]["properties"]["edits"]["items"] = edits
     return schema
+
+
+def _results() -> dict[str, Any]:
+    """One of the kinds, or a level by itself; the version is this one, for what is older is lifted first."""
+    schema = _schema(PointRecord, *KINDS.values())
+    for kind in KINDS.values():
+        schema["$defs"][kind.__name__]["properties"]["schema_version"] = {"enum": [SCHEMA_VERSION]}
+    del schema["$ref"]
+    return {
+        **schema,
+        "anyOf": [{"$ref": f"#/$defs/{kind.__name__}"} for kind in (*KINDS.values(), PointRecord)],
+    }
 
 
 def _schema(kind: type, *more: type) -> dict[str, Any]:

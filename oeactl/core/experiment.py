@@ -29,6 +29,7 @@ class Design(Value, frozen=True, kw_only=True):
     both sides; None: it is not.
     launch_sha256: of the host's argv and environment, so that a resumed run is the same one. known_sd: of
     ln y over restarts of one arm, from past runs. running: a server ran before, and one will at the end.
+    budget_s: what the number of pairs was made to fit, None where it was given.
     """
 
     pairs: Annotated[int, msgspec.Meta(ge=1)]
@@ -45,6 +46,7 @@ class Design(Value, frozen=True, kw_only=True):
     launch_sha256: str = ""
     known_sd: float | None = None
     running: bool = True
+    budget_s: float | None = None
 
 
 class Foreseen(Value, frozen=True, kw_only=True):

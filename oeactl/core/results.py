@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -35,7 +35,8 @@ from oeactl.core.verdicts import verdicts
 Document = TypeVar("Document", Plan, Trial, PointRecord, Analysis, Recording, Comparison, Attachment)
 Record = TypeVar("Record", bound=Value)
 
-_KINDS: dict[str, type] = {
+#: What a file says it is, by its ``kind``.
+KINDS: dict[str, type] = {
     "plan": Plan,
     "trial": Trial,
     "analysis": Analysis,
@@ -49,6 +50,15 @@ _ENVIRONMENT = re.compile(
     r"(NCCL|CUDA|SGLANG|SGL|TORCH|TORCHINDUCTOR|TRITON|FLASHINFER|OMP|MKL|KMP|UCX|NVIDIA|HSA|HIP|ROCM|VLLM)_"
     r"[A-Z0-9_]+|TORCHDYNAMO_DISABLE|HF_HUB_OFFLINE|ENGINE_STUBS|OEACTL_PROOF"
 )
+
+
+def _from_1(head: dict[str, Any]) -> dict[str, Any]:
+    """Version 2 only added fields, whose absence means what their defaults say: not asked, not recorded."""
+    return head
+
+
+#: version -> what makes of a record of that version one of the next. Nothing that was written is rewritten.
+LIFTS: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _from_1}
 
 
 def run_id(at: float, label: str, token: str) -> str:
@@ -100,27 +110,34 @@ def dump(value: Value) -> bytes:
 
 
 def parse(data: bytes, kind: type[Document]) -> Document:
-    """Read one record back. Raises ValueError, in one line, for all but a whole record of this schema."""
+    """Read one record back, an older one lifted. Raises ValueError, in one line, for all but a whole one."""
     try:
         head = msgspec.json.decode(data, type=dict[str, Any])
     except (msgspec.MsgspecError, UnicodeDecodeError) as problem:
         raise ValueError(f"not whole JSON: {problem}") from problem
-    if kind in _KINDS.values():
-        _check_version(head, kind)
+    if kind in KINDS.values():
+        head = _lifted(head, _version(head, kind))
     try:
         return msgspec.convert(head, kind, strict=True)
     except msgspec.ValidationError as problem:
         raise ValueError(f"not a {kind.__name__.lower()} of schema {SCHEMA_VERSION}: {problem}") from problem
 
 
-def _check_version(head: dict[str, Any], kind: type) -> None:
+def _lifted(head: dict[str, Any], version: int) -> dict[str, Any]:
+    for older in range(version, SCHEMA_VERSION):
+        head = {**LIFTS[older](head), "schema_version": older + 1}
+    return head
+
+
+def _version(head: dict[str, Any], kind: type) -> int:
     found, version = head.get("kind"), head.get("schema_version")
-    if not isinstance(found, str) or _KINDS.get(found) is not kind:
+    if not isinstance(found, str) or KINDS.get(found) is not kind:
         raise ValueError(f"not a {kind.__name__.lower()}: its kind is {found!r}")
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise ValueError(f"schema_version {version!r} is none")
     if version > SCHEMA_VERSION:
         raise ValueError(f"schema_version {version} is newer than this oeactl, which reads {SCHEMA_VERSION}")
+    return version
 
 
 def analyse(plan: Plan, trials: tuple[Trial, ...], at: float) -> Analysis:

@@ -1,4 +1,4 @@
-"""Results, schema version 1: a run is a plan of trials, and what came out of them.
+"""Results, schema version 2: a run is a plan of trials, and what came out of them.
 
 Owns: the typed records of ``plan.json``, ``trials/NNN-X.json`` and ``analysis.json``; names have units, times
 are aware. Refuses: to read or write (results.py does), and an unknown key.
@@ -21,7 +21,8 @@ from oeactl.core.redact import is_secret_name, redact_text
 from oeactl.core.routing import ExpertsSeen
 from oeactl.core.saturation import Goodput, Saturation
 
-SCHEMA_VERSION = 1
+#: 2 added what a budget and the compilation caches say; 1 is lifted on reading (results.py).
+SCHEMA_VERSION = 2
 
 Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 Kind = Literal["plan", "trial", "analysis", "attachment"]

@@ -10,7 +10,11 @@ from typing import Any
 import pytest
 import yaml
 
+from oeactl.core.results import dump
+from oeactl.core.run import SCHEMA_VERSION
+from tests.support.golden import KINDS, golden
 from tests.support.json_schema import faults
+from tests.support.runs import SWEEP, a_record
 
 REPO = Path(__file__).parents[2]
 SCHEMAS = REPO / "docs" / "schemas"
@@ -68,3 +72,27 @@ def test_a_wrong_recipe_is_marked(old: str, new: str, said: str) -> None:
 def test_a_wrong_hosts_file_is_marked(text: str, said: str) -> None:
     assert any(said in fault for fault in wrong(text, "hosts.json")), wrong(text, "hosts.json")
     assert wrong("hosts: {a: {server: {ready_timeout: 30m, stop_timeout: 5}}}", "hosts.json") == []
+
+
+@pytest.mark.parametrize("name", list(KINDS))
+def test_every_kind_of_result_fits_its_schema_and_a_spoilt_one_does_not(name: str) -> None:
+    whole = golden(SCHEMA_VERSION, name).decode()
+    assert wrong(whole, "results.json") == []
+    body = json.loads(whole)
+    for spoilt, said in (
+        ({**body, "surprise": 1}, "unknown key surprise"),
+        ({**body, "schema_version": SCHEMA_VERSION + 1}, "is none of"),
+        ({"kind": name, "schema_version": SCHEMA_VERSION}, "lacks"),
+        ({**body, "kind": "guess"}, "'guess' is none of"),
+    ):
+        assert any(said in fault for fault in wrong(json.dumps(spoilt), "results.json")), said
+
+
+def test_a_time_without_an_offset_is_marked() -> None:
+    body = json.loads(golden(SCHEMA_VERSION, "plan"))
+    naive = json.dumps({**body, "created_at": "2026-11-30T02:15:00"})
+    assert any("no aware date-time" in fault for fault in wrong(naive, "results.json"))
+
+
+def test_a_level_by_itself_fits_too() -> None:
+    assert wrong(dump(a_record(1, SWEEP.points[0])).decode(), "results.json") == []

@@ -1,23 +1,17 @@
-"""The records of quality and of attachments: what version 1 looks like, byte for byte."""
+"""The records of quality: how a recording is named and which may be compared."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import msgspec
 import pytest
 
-from oeactl.core.attachments import read_attachment
-from oeactl.core.host import Value
 from oeactl.core.prompts import PROMPTS, prompts_sha256
-from oeactl.core.recording import Comparison, Floor, Recording, Settings, check_comparable
-from oeactl.core.results import dump, moment, parse
-from oeactl.core.run import Attachment, RawFile
+from oeactl.core.recording import Floor, Recording, Settings, check_comparable
+from oeactl.core.results import moment
+from oeactl.core.run import RawFile
 from oeactl.errors import UsageError
-from tests.core.test_attachments import BENCH, a_comparison, agreement
-from tests.support.runs import AT, OEA, a_run, a_trial
-
-GOLDEN = Path(__file__).parent.parent / "golden" / "v1"
+from tests.core.test_attachments import agreement
+from tests.support.runs import AT, OEA, a_trial
 
 
 def a_recording(**changes: object) -> Recording:
@@ -43,24 +37,6 @@ def a_recording(**changes: object) -> Recording:
         activations=trial.activations,
     )
     return msgspec.structs.replace(recording, **changes)
-
-
-def golden_values() -> dict[str, Value]:
-    return {
-        "recording": a_recording(),
-        "comparison": a_comparison(),
-        "attachment": read_attachment(BENCH.encode(), name="gsm8k.jsonl", run=a_run(), at=AT),
-    }
-
-
-@pytest.mark.parametrize(
-    ("name", "kind"), [("recording", Recording), ("comparison", Comparison), ("attachment", Attachment)]
-)
-def test_version_1_is_written_as_its_golden_file_says_and_read_back(name: str, kind: type) -> None:
-    """A difference here is a new schema version, or a mistake."""
-    data = (GOLDEN / f"{name}.json").read_bytes()
-    assert dump(golden_values()[name]) == data
-    assert parse(data, kind) == golden_values()[name]
 
 
 def test_a_recording_names_its_build() -> None:

@@ -137,7 +137,7 @@ def broken_plans() -> dict[str, tuple[bytes, str]]:
         "truncated": (whole[:100], "not whole JSON"),
         "empty": (b"", "not whole JSON"),
         "merge markers": (b"<<<<<<< ours\n" + whole, "not whole JSON"),
-        "newer": (whole.replace(b'"schema_version": 1', b'"schema_version": 2'), "newer than this oeactl"),
+        "newer": (whole.replace(b'"schema_version": 2', b'"schema_version": 3'), "newer than this oeactl"),
         "foreign": (b'{"hello": 1}', "not a plan"),
         "of another run": (dump(a_plan(run_id="20261130T021500Z-x-00000009")), "it is the plan of"),
         "not a number": (whole.replace(b'"seed": 42', b'"seed": NaN'), "not whole JSON"),

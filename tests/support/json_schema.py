@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 _TYPES: dict[str, tuple[type, ...]] = {
@@ -43,19 +44,26 @@ def faults(value: Any, schema: dict[str, Any], root: dict[str, Any], at: str = "
             case "additionalProperties":
                 yield from _others(value, schema, root, at)
             case "required":
-                yield from (f"{at}: lacks {name}" for name in wanted if name not in value)
+                if isinstance(value, dict):
+                    yield from (f"{at}: lacks {name}" for name in wanted if name not in value)
             case "items":
                 for index, item in enumerate(value if isinstance(value, list) else ()):
                     yield from faults(item, wanted, root, f"{at}[{index}]")
             case "minItems":
-                if len(value) < wanted:
+                if isinstance(value, list) and len(value) < wanted:
                     yield f"{at}: fewer than {wanted}"
             case "minimum" | "maximum":
                 if _is(value, "number") and (value < wanted if keyword == "minimum" else value > wanted):
                     yield f"{at}: {value} against {keyword} {wanted}"
+            case "exclusiveMinimum":
+                if _is(value, "number") and value <= wanted:
+                    yield f"{at}: {value} against {keyword} {wanted}"
             case "pattern":
                 if isinstance(value, str) and not re.search(wanted, value):
                     yield f"{at}: {value!r} is not {wanted}"
+            case "format":
+                if isinstance(value, str) and not _is_moment(value):
+                    yield f"{at}: {value!r} is no aware {wanted}"
             case _ if keyword not in _TOLD:
                 raise ValueError(f"keyword {keyword} is not known here")
 
@@ -72,3 +80,11 @@ def _others(value: Any, schema: dict[str, Any], root: dict[str, Any], at: str) -
 
 def _is(value: Any, kind: str) -> bool:
     return isinstance(value, _TYPES[kind]) and (not isinstance(value, bool) or kind == "boolean")
+
+
+def _is_moment(text: str) -> bool:
+    """``date-time``, the only format that is used: RFC 3339, with an offset."""
+    try:
+        return datetime.fromisoformat(text).tzinfo is not None
+    except ValueError:
+        return False
