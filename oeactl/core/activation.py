@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from oeactl.core.gates import Activation, Outcome
+from oeactl.core.evidence import Activation, Outcome
 from oeactl.core.host import Layer, ProofFile, ServerState
 from oeactl.core.proof import judge_proofs
 

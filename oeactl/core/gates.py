@@ -6,13 +6,10 @@ says so. Refuses: to average, compare or repair a measurement.
 
 from __future__ import annotations
 
-from typing import Literal
-
 from oeactl.core.answers import look
-from oeactl.core.host import Process, ServerState, Value
-from oeactl.core.load import ClientLoad, DatasetKind, Measurement, PerRequest, Point
-
-Outcome = Literal["pass", "fail", "not_measured"]
+from oeactl.core.evidence import Evidence, Gate, failed, identity, leader, not_seen, nothing, passed
+from oeactl.core.host import Process
+from oeactl.core.machine_gates import client_gate, gpu_gate
 
 #: Mean streams in flight over those asked for. Ten requests of one length a stream, out of step with one
 #: another, end in a ramp-down of half a request's time: 10 / 10.5 = 0.95 is the least an ideal client shows.
@@ -23,72 +20,7 @@ _WAVES_TO_JUDGE = 5
 #: a whole prompt, in about requests / 300,000 of the cases: 1.7 % at concurrency 512.
 CACHED_PROMPT_SHARE = 0.02
 _RETOKENIZED_SHARE = 0.1
-#: A client that takes a core, or sees tokens late by a tenth of the time between them, measures itself.
-_CLIENT_CORE = 0.9
-_CLIENT_LAG = 0.1
 _FIGURES_AGREE = 1e-6
-
-
-class Gate(Value, frozen=True, kw_only=True):
-    """One check. reason: why it failed or is not measured, or what a pass rests on. warning: say it."""
-
-    name: str
-    outcome: Outcome
-    reason: str = ""
-    warning: bool = False
-
-
-class Target(Value, frozen=True, kw_only=True):
-    """A file that recipes change. expected_sha256: the journal's, None where no recipe is on it.
-
-    before: when the trial began; after: when the point, or the trial, ended.
-    """
-
-    module: str
-    path: str
-    expected_sha256: str | None
-    before_sha256: str
-    after_sha256: str
-
-
-class Activation(Value, frozen=True, kw_only=True):
-    """Whether one recipe on disk was seen to run in every worker of this start. kinds: eager, capture, ..."""
-
-    recipe: str
-    digest: str
-    outcome: Outcome
-    reason: str
-    kinds: tuple[str, ...] = ()
-
-
-class Evidence(Value, frozen=True, kw_only=True):
-    """All that is known about one level once it ended.
-
-    failure: why the driver has no measurement. flushed: None where the engine has no such request.
-    token_after: a token was generated after the level; None when that was not tried. gpus: cards on the host.
-    activations: None where nobody could look. warm_up_rates: of its bursts; warmed_up: they had settled.
-    client: how the client fared, None where it does not tell. eos_ignored: answers could not end early.
-    input_exact: prompts have the length asked in tokens.
-    """
-
-    point: Point
-    before: ServerState
-    after: ServerState
-    measurement: Measurement | None = None
-    requests: PerRequest | None = None
-    failure: str | None = None
-    flushed: bool | None = None
-    token_after: bool | None = None
-    token_problem: str = ""
-    targets: tuple[Target, ...] = ()
-    activations: tuple[Activation, ...] | None = ()
-    gpus: int = 0
-    warm_up_rates: tuple[float, ...] = ()
-    warmed_up: bool = True
-    client: ClientLoad | None = None
-    dataset: DatasetKind = "random-ids"
-    eos_ignored: bool = True
-    input_exact: bool = True
 
 
 def judge(evidence: Evidence) -> tuple[Gate, ...]:
@@ -110,9 +42,9 @@ def judge(evidence: Evidence) -> tuple[Gate, ...]:
         _source(evidence),
         _activation(evidence),
         _answers(evidence),
-        _gpu("gpu_throttling", evidence),
-        _gpu("gpu_foreign", evidence),
-        _client(evidence),
+        gpu_gate("gpu_throttling", evidence),
+        gpu_gate("gpu_foreign", evidence),
+        client_gate(evidence),
     )
 
 
@@ -126,41 +58,25 @@ def warnings(gates: tuple[Gate, ...]) -> tuple[tuple[str, str], ...]:
     return tuple((gate.name, gate.reason) for gate in gates if gate.warning and gate.outcome != "fail")
 
 
-def _passed(name: str, reason: str = "", *, warning: bool = False) -> Gate:
-    return Gate(name=name, outcome="pass", reason=reason, warning=warning)
-
-
-def _failed(name: str, reason: str) -> Gate:
-    return Gate(name=name, outcome="fail", reason=reason)
-
-
-def _not_seen(name: str, reason: str, *, warning: bool = False) -> Gate:
-    return Gate(name=name, outcome="not_measured", reason=reason, warning=warning)
-
-
-def _nothing(name: str) -> Gate:
-    return _not_seen(name, "there is no measurement")
-
-
 def _completed(evidence: Evidence) -> Gate:
     name, measured, planned = "completed", evidence.measurement, evidence.point.requests
     if measured is None:
-        return _failed(name, evidence.failure or "the driver returned no measurement")
+        return failed(name, evidence.failure or "the driver returned no measurement")
     if evidence.point.duration_s is not None:
         planned = measured.requested
     if measured.completed == measured.requested == planned and measured.failed == 0:
-        return _passed(name, f"{planned} of {planned}")
-    return _failed(name, f"{measured.completed} of {planned} planned requests completed")
+        return passed(name, f"{planned} of {planned}")
+    return failed(name, f"{measured.completed} of {planned} planned requests completed")
 
 
 def _errors(evidence: Evidence) -> Gate:
     name, rows = "errors", evidence.requests
     if rows is None:
-        return _nothing(name)
+        return nothing(name)
     texts = [text.strip() for text in rows.errors if text.strip()]
     if not texts:
-        return _passed(name)
-    return _failed(
+        return passed(name)
+    return failed(
         name, f"{len(texts)} of {len(rows.errors)} requests carry an error, first: {_line(texts[0])}"
     )
 
@@ -168,10 +84,10 @@ def _errors(evidence: Evidence) -> Gate:
 def _output_lengths(evidence: Evidence) -> Gate:
     name, asked, rows = "output_lengths", evidence.point.output_len, evidence.requests
     if rows is None:
-        return _nothing(name)
+        return nothing(name)
     if not evidence.eos_ignored:
         seen = f"{min(rows.output_lens)} to {max(rows.output_lens)} tokens"
-        return _not_seen(
+        return not_seen(
             name, f"this server has no ignore_eos, so answers end by themselves: {seen}", warning=True
         )
     asked_lens = rows.asked_lens or (asked,) * len(rows.output_lens)
@@ -181,10 +97,10 @@ def _output_lengths(evidence: Evidence) -> Gate:
 def _input_lengths(evidence: Evidence) -> Gate:
     name, asked, rows = "input_lengths", evidence.point.input_len, evidence.requests
     if rows is None:
-        return _nothing(name)
+        return nothing(name)
     if not evidence.input_exact:
         counted = f"{min(rows.input_lens)} to {max(rows.input_lens)} tokens"
-        return _not_seen(name, f"text prompts, of {counted} by the server's count")
+        return not_seen(name, f"text prompts, of {counted} by the server's count")
     wanted = (asked,) * len(rows.input_lens)
     return _lengths(name, rows.input_lens, wanted, "were sent", "as sent, in token ids")
 
@@ -192,155 +108,155 @@ def _input_lengths(evidence: Evidence) -> Gate:
 def _lengths(name: str, lengths: tuple[int, ...], asked: tuple[int, ...], verb: str, counted: str) -> Gate:
     wrong = [(length, wanted) for length, wanted in zip(lengths, asked, strict=True) if length != wanted]
     if not wrong:
-        return _passed(name, counted)
+        return passed(name, counted)
     length, wanted = wrong[0]
-    return _failed(name, f"{len(wrong)} of {len(lengths)} requests {verb} {length} tokens, not {wanted}")
+    return failed(name, f"{len(wrong)} of {len(lengths)} requests {verb} {length} tokens, not {wanted}")
 
 
 def _ttft(evidence: Evidence) -> Gate:
     name, rows = "ttft", evidence.requests
     if rows is None:
-        return _nothing(name)
+        return nothing(name)
     never = sum(1 for seconds in rows.ttfts_s if not seconds > 0)
     if never:
-        return _failed(name, f"{never} of {len(rows.ttfts_s)} requests never showed a first token")
-    return _passed(name)
+        return failed(name, f"{never} of {len(rows.ttfts_s)} requests never showed a first token")
+    return passed(name)
 
 
 def _concurrency(evidence: Evidence) -> Gate:
     name, point = "concurrency", evidence.point
     measured = evidence.measurement
     if measured is None:
-        return _nothing(name)
+        return nothing(name)
     if measured.achieved_concurrency is None:
-        return _not_seen(name, "this client does not report how many were in flight")
+        return not_seen(name, "this client does not report how many were in flight")
     if point.rate is not None:
         seen = f"{measured.achieved_concurrency:.2f} in flight on average at {point.rate:g} arrivals/s"
         if measured.achieved_concurrency > ACHIEVED_CONCURRENCY * point.concurrency:
-            return _failed(name, f"{seen}, held back by the bound of {point.concurrency}")
-        return _passed(name, seen)
+            return failed(name, f"{seen}, held back by the bound of {point.concurrency}")
+        return passed(name, seen)
     seen = f"{measured.achieved_concurrency:.2f} in flight on average, {point.concurrency} asked"
     if measured.requested < _WAVES_TO_JUDGE * point.concurrency:
-        return _not_seen(
+        return not_seen(
             name, f"{seen}; too few requests a stream to tell a slow client from the ramp-down", warning=True
         )
     if measured.achieved_concurrency < ACHIEVED_CONCURRENCY * point.concurrency:
-        return _failed(name, seen)
-    return _passed(name, seen)
+        return failed(name, seen)
+    return passed(name, seen)
 
 
 def _cached_prompt(evidence: Evidence) -> Gate:
     name, measured = "cached_prompt", evidence.measurement
     if measured is None:
-        return _nothing(name)
+        return nothing(name)
     if measured.cached_input_tokens is None:
-        return _not_seen(name, "this release's client does not report cached prompt tokens")
+        return not_seen(name, "this release's client does not report cached prompt tokens")
     share = measured.cached_input_tokens / max(1, measured.input_tokens)
     seen = f"{share:.1%} of the prompt tokens came from the cache"
     if evidence.dataset == "shared-prefix":
-        return _passed(name, f"{seen}, which this workload is about")
+        return passed(name, f"{seen}, which this workload is about")
     if share > CACHED_PROMPT_SHARE:
-        return _failed(name, f"{seen}, at most {CACHED_PROMPT_SHARE:.0%} is taken")
-    return _passed(name, seen)
+        return failed(name, f"{seen}, at most {CACHED_PROMPT_SHARE:.0%} is taken")
+    return passed(name, seen)
 
 
 def _retokenized(evidence: Evidence) -> Gate:
     name, measured = "retokenized", evidence.measurement
     if measured is None:
-        return _nothing(name)
+        return nothing(name)
     if measured.output_tokens_retokenized is None:
-        return _not_seen(name, "this client does not count the returned text again")
+        return not_seen(name, "this client does not count the returned text again")
     if measured.output_tokens_retokenized == 0:
-        return _failed(name, f"no text came back for {measured.output_tokens} tokens")
+        return failed(name, f"no text came back for {measured.output_tokens} tokens")
     if not measured.output_tokens:
-        return _failed(name, "text came back and no tokens were counted")
+        return failed(name, "text came back and no tokens were counted")
     off = measured.output_tokens_retokenized / measured.output_tokens - 1
     seen = f"the returned text tokenizes to {off:+.0%} of the tokens counted"
-    return _passed(name, seen, warning=abs(off) > _RETOKENIZED_SHARE)
+    return passed(name, seen, warning=abs(off) > _RETOKENIZED_SHARE)
 
 
 def _figures(evidence: Evidence) -> Gate:
     name, measured, rows = "figures", evidence.measurement, evidence.requests
     if measured is None:
-        return _nothing(name)
+        return nothing(name)
     if not measured.duration_s > 0:
-        return _failed(name, f"the level took {measured.duration_s} s")
+        return failed(name, f"the level took {measured.duration_s} s")
     rate = measured.output_tokens / measured.duration_s
     if abs(measured.output_tokens_per_s - rate) > _FIGURES_AGREE * max(rate, 1.0):
-        return _failed(
+        return failed(
             name,
             f"{measured.output_tokens} tokens in {measured.duration_s:.3f} s are not "
             f"{measured.output_tokens_per_s:.3f} tok/s",
         )
     if rows is not None and sum(rows.output_lens) != measured.output_tokens:
-        return _failed(
+        return failed(
             name, f"requests add up to {sum(rows.output_lens)} tokens, not {measured.output_tokens}"
         )
-    return _passed(name)
+    return passed(name)
 
 
 def _warm_up(evidence: Evidence) -> Gate:
     name, rates = "warm_up", evidence.warm_up_rates
     if not rates:
-        return _not_seen(name, "there was no warm-up")
+        return not_seen(name, "there was no warm-up")
     seen = " -> ".join(f"{rate:,.0f}" for rate in rates) + " tok/s"
     if evidence.warmed_up:
-        return _passed(name, seen)
-    return _passed(name, f"still getting faster after {len(rates)} bursts: {seen}", warning=True)
+        return passed(name, seen)
+    return passed(name, f"still getting faster after {len(rates)} bursts: {seen}", warning=True)
 
 
 def _flush(evidence: Evidence) -> Gate:
     name = "flush"
     if evidence.flushed is None:
-        return _not_seen(name, "the prefix cache was not asked to flush")
+        return not_seen(name, "the prefix cache was not asked to flush")
     if evidence.flushed:
-        return _passed(name, "confirmed between warm-up and measurement")
-    return _failed(name, "the server did not confirm that its prefix cache was flushed after the warm-up")
+        return passed(name, "confirmed between warm-up and measurement")
+    return failed(name, "the server did not confirm that its prefix cache was flushed after the warm-up")
 
 
 def _same_server(evidence: Evidence) -> Gate:
     name = "same_server"
     before, after = leader(evidence.before), leader(evidence.after)
     if before is None and after is None:
-        return _not_seen(name, "no process of this server could be seen")
+        return not_seen(name, "no process of this server could be seen")
     if before is None or after is None or identity(before) != identity(after):
-        return _failed(
+        return failed(
             name, f"the server was {_called(before)} before the level and {_called(after)} after it"
         )
     gone = {identity(worker) for worker in evidence.before.workers}
     gone -= {identity(worker) for worker in evidence.after.workers}
     if gone:
-        return _failed(name, f"{len(gone)} of its workers are no longer the ones it had before the level")
-    return _passed(name, _called(after))
+        return failed(name, f"{len(gone)} of its workers are no longer the ones it had before the level")
+    return passed(name, _called(after))
 
 
 def _alive(evidence: Evidence) -> Gate:
     name = "alive_after"
     if evidence.token_after is None:
-        return _not_seen(name, evidence.token_problem or "no token was asked for after the level")
+        return not_seen(name, evidence.token_problem or "no token was asked for after the level")
     if evidence.token_after:
-        return _passed(name)
-    return _failed(name, f"no token could be generated afterwards: {evidence.token_problem or 'no answer'}")
+        return passed(name)
+    return failed(name, f"no token could be generated afterwards: {evidence.token_problem or 'no answer'}")
 
 
 def _source(evidence: Evidence) -> Gate:
     name = "source"
     if not evidence.targets:
-        return _not_seen(name, "no file of the engine was looked at")
+        return not_seen(name, "no file of the engine was looked at")
     for target in evidence.targets:
         if target.expected_sha256 is not None and target.after_sha256 != target.expected_sha256:
-            return _failed(name, f"{target.path} is not what the host's journal says")
+            return failed(name, f"{target.path} is not what the host's journal says")
         if target.before_sha256 != target.after_sha256:
-            return _failed(name, f"{target.path} changed while the level ran")
-    return _passed(name, f"{len(evidence.targets)} files as recorded")
+            return failed(name, f"{target.path} changed while the level ran")
+    return passed(name, f"{len(evidence.targets)} files as recorded")
 
 
 def _activation(evidence: Evidence) -> Gate:
     name, seen = "activation", evidence.activations
     if seen is None:
-        return _not_seen(name, "the engine's files are not seen from here")
+        return not_seen(name, "the engine's files are not seen from here")
     if not seen:
-        return _passed(name, "no recipe on disk that would have to prove itself")
+        return passed(name, "no recipe on disk that would have to prove itself")
     for wanted in ("fail", "not_measured"):
         for recipe in seen:
             if recipe.outcome == wanted:
@@ -350,49 +266,18 @@ def _activation(evidence: Evidence) -> Gate:
                     reason=f"{recipe.recipe}: {recipe.reason}",
                     warning=wanted == "not_measured",
                 )
-    return _passed(name, "; ".join(f"{recipe.recipe}: {recipe.reason}" for recipe in seen))
+    return passed(name, "; ".join(f"{recipe.recipe}: {recipe.reason}" for recipe in seen))
 
 
 def _answers(evidence: Evidence) -> Gate:
     name, rows = "answers", evidence.requests
     if evidence.dataset in ("random-ids", "shared-prefix"):
-        return _not_seen(name, "random-id prompts: what is answered to them is not judged")
+        return not_seen(name, "random-id prompts: what is answered to them is not judged")
     if rows is None:
-        return _nothing(name)
+        return nothing(name)
     kept = range(len(rows.generated_texts)) if rows.sampled is None else rows.sampled
     looked = look([rows.generated_texts[index] for index in kept if not rows.errors[index]])
     return Gate(name=name, outcome=looked.outcome, reason=looked.reason, warning=looked.warning)
-
-
-def _client(evidence: Evidence) -> Gate:
-    name, client, measured = "client", evidence.client, evidence.measurement
-    if client is None:
-        return _not_seen(name, "this client does not report whether it kept up")
-    cpu = f"{client.busiest_core:.0%} of a core in the busiest of {client.processes} processes"
-    if client.busiest_core >= _CLIENT_CORE:
-        return _failed(name, f"it was the bottleneck: {cpu}; more processes: --client-processes")
-    gap_ms = measured.itl_ms.median if measured and measured.itl_ms else None
-    if gap_ms is None:
-        return _passed(name, cpu)
-    late = f"it saw tokens {client.lag_mean_ms:.2f} ms late on average, {client.lag_p99_ms:.2f} ms p99, "
-    late += f"and they are {gap_ms:.2f} ms apart"
-    if client.lag_mean_ms > _CLIENT_LAG * gap_ms:
-        return _failed(name, f"{late}: a busy machine, or too few --client-processes")
-    return _passed(name, f"{late}; {cpu}", warning=client.lag_p99_ms > gap_ms)
-
-
-def _gpu(name: str, evidence: Evidence) -> Gate:
-    return _not_seen(name, "GPU telemetry is not taken yet" if evidence.gpus else "no GPU on this host")
-
-
-def leader(state: ServerState) -> Process | None:
-    """The process that stands for the server: the one we started, else whoever holds the port."""
-    return state.recorded or state.listener
-
-
-def identity(process: Process) -> tuple[int, int, str]:
-    """What no other process shares: pid, start time, boot."""
-    return (process.pid, process.start_ticks, process.boot_id)
 
 
 def _called(process: Process | None) -> str:

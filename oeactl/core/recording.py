@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from oeactl.core.gates import Activation
+from oeactl.core.evidence import Activation
 from oeactl.core.host import Value
 from oeactl.core.load import Positive
 from oeactl.core.quality import Agreement, Condition, ConditionCompared, Verdict

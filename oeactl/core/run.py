@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from oeactl.core.evidence import Activation, Gate, Target
 from oeactl.core.experiment import Design, Failure, Verdict
-from oeactl.core.gates import Activation, Gate, Target
 from oeactl.core.host import Value
 from oeactl.core.load import ClientLoad, Measurement, Point, Sweep
 from oeactl.core.redact import is_secret_name, redact_text

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from oeactl.agent import machine
-from oeactl.core.gates import leader
+from oeactl.core.evidence import leader
 from oeactl.core.host import (
     Holder,
     Journal,

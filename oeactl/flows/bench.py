@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from oeactl.core.activation import activations
-from oeactl.core.gates import leader
+from oeactl.core.evidence import leader
 from oeactl.core.host import Journal, ServerState, Survey
 from oeactl.core.load import Sweep
 from oeactl.core.results import analyse, clean_label, record, run_id

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from oeactl.core.gates import leader
+from oeactl.core.evidence import leader
 from oeactl.core.host import ServerState
 from oeactl.core.redact import redact
 from oeactl.core.results import analyse, clean_label, finite, moment, run_id

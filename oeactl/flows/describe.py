@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from oeactl.core.gates import leader
+from oeactl.core.evidence import leader
 from oeactl.core.host import ServerState, Survey
 from oeactl.core.load import Sweep
 from oeactl.core.redact import redact

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from oeactl.core.activation import activations
-from oeactl.core.gates import Activation, leader
+from oeactl.core.evidence import Activation, leader
 from oeactl.core.host import ServerState, Survey
 from oeactl.core.prompts import prompts_sha256
 from oeactl.core.quality import (

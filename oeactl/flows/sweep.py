@@ -17,9 +17,10 @@ from typing import Any
 import msgspec
 
 from oeactl.core.activation import activations
+from oeactl.core.evidence import Evidence, Target, leader
 from oeactl.core.experiment import Failure, first_error
 from oeactl.core.figures import has_settled, steady_rate
-from oeactl.core.gates import Evidence, Target, failures, judge, leader, warnings
+from oeactl.core.gates import failures, judge, warnings
 from oeactl.core.host import ProofFile, Reply, ServerState, Survey
 from oeactl.core.load import Point, Sweep
 from oeactl.core.results import moment, record, saturated

@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from oeactl.core.gates import Activation, Gate, Target, failures, judge, warnings
+from oeactl.core.evidence import Activation, Gate, Target
+from oeactl.core.gates import failures, judge, warnings
 from oeactl.core.host import Process, ServerState
 from tests.support.levels import (
     DOWN,

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from oeactl.core.gates import Evidence
+from oeactl.core.evidence import Evidence
 from oeactl.core.host import Process, ServerState
 from oeactl.core.load import ClientLoad, Distribution, Measurement, PerRequest, Point, make_point
 

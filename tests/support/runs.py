@@ -6,7 +6,8 @@ from typing import Any
 
 import msgspec
 
-from oeactl.core.gates import Activation, Target, failures, judge
+from oeactl.core.evidence import Activation, Target
+from oeactl.core.gates import failures, judge
 from oeactl.core.load import Point, make_sweep
 from oeactl.core.results import analyse, moment
 from oeactl.core.routing import ExpertsSeen, LayerSeen

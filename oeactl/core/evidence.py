@@ -1,0 +1,101 @@
+"""What is known of a level once it ended, and the form of what is said of it.
+
+Owns: the evidence that the gates judge, their outcome. Refuses: to judge (gates.py, machine_gates.py).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from oeactl.core.host import Process, ServerState, Value
+from oeactl.core.load import ClientLoad, DatasetKind, Measurement, PerRequest, Point
+
+Outcome = Literal["pass", "fail", "not_measured"]
+
+
+class Gate(Value, frozen=True, kw_only=True):
+    """One check. reason: why it failed or is not measured, or what a pass rests on. warning: say it."""
+
+    name: str
+    outcome: Outcome
+    reason: str = ""
+    warning: bool = False
+
+
+class Target(Value, frozen=True, kw_only=True):
+    """A file that recipes change. expected_sha256: the journal's, None where no recipe is on it.
+
+    before: when the trial began; after: when the point, or the trial, ended.
+    """
+
+    module: str
+    path: str
+    expected_sha256: str | None
+    before_sha256: str
+    after_sha256: str
+
+
+class Activation(Value, frozen=True, kw_only=True):
+    """Whether one recipe on disk was seen to run in every worker of this start. kinds: eager, capture, ..."""
+
+    recipe: str
+    digest: str
+    outcome: Outcome
+    reason: str
+    kinds: tuple[str, ...] = ()
+
+
+class Evidence(Value, frozen=True, kw_only=True):
+    """All that is known about one level once it ended.
+
+    failure: why the driver has no measurement. flushed: None where the engine has no such request.
+    token_after: a token was generated after the level; None when that was not tried. gpus: cards on the host.
+    activations: None where nobody could look. warm_up_rates: of its bursts; warmed_up: they had settled.
+    client: how the client fared, None where it does not tell. eos_ignored: answers could not end early.
+    input_exact: prompts have the length asked in tokens.
+    """
+
+    point: Point
+    before: ServerState
+    after: ServerState
+    measurement: Measurement | None = None
+    requests: PerRequest | None = None
+    failure: str | None = None
+    flushed: bool | None = None
+    token_after: bool | None = None
+    token_problem: str = ""
+    targets: tuple[Target, ...] = ()
+    activations: tuple[Activation, ...] | None = ()
+    gpus: int = 0
+    warm_up_rates: tuple[float, ...] = ()
+    warmed_up: bool = True
+    client: ClientLoad | None = None
+    dataset: DatasetKind = "random-ids"
+    eos_ignored: bool = True
+    input_exact: bool = True
+
+
+def passed(name: str, reason: str = "", *, warning: bool = False) -> Gate:
+    return Gate(name=name, outcome="pass", reason=reason, warning=warning)
+
+
+def failed(name: str, reason: str) -> Gate:
+    return Gate(name=name, outcome="fail", reason=reason)
+
+
+def not_seen(name: str, reason: str, *, warning: bool = False) -> Gate:
+    return Gate(name=name, outcome="not_measured", reason=reason, warning=warning)
+
+
+def nothing(name: str) -> Gate:
+    return not_seen(name, "there is no measurement")
+
+
+def leader(state: ServerState) -> Process | None:
+    """The process that stands for the server: the one we started, else whoever holds the port."""
+    return state.recorded or state.listener
+
+
+def identity(process: Process) -> tuple[int, int, str]:
+    """What no other process shares: pid, start time, boot."""
+    return (process.pid, process.start_ticks, process.boot_id)
