@@ -32,7 +32,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {  # section -> command -> (mo
         "ab": ("experiment", "Tell by fresh restarts whether a recipe makes the engine faster."),
         "aa": ("experiment", "Compare the engine with itself: how much restarts vary."),
         "scan": ("experiment", "Compare combinations of parameters, arguments, environment."),
-        "run": ("experiment", "Go on with a comparison that was cut short: resume."),
+        "run": ("resume", "Go on with a run that was cut short: resume."),
         "quality": ("quality", "Record how the build answers; tell whether another answers alike."),
         "status": ("status", "Tell what is on disk, loaded, taken, and whether the server is well."),
         "revert": ("revert", "Put the original bytes back, restart the server."),

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from oeactl.cli.load import Load
     from oeactl.core.inventory import BenchSpec, Host
     from oeactl.core.load import Sweep
+    from oeactl.core.run import Sending
+    from oeactl.edges.store import ResultsFolder
     from oeactl.flows.bench import Benched, Order
 
 ConcurrencyOption = Annotated[
@@ -118,10 +120,11 @@ def bench(
     """Measure throughput level by level on the server as it runs, into results/.
 
     Never patches, never restarts. Each level: warm-up, cache flush, measured requests, gates. A level that
-    fails a gate is kept with its reasons and void (exit 8). Ctrl-C keeps the finished levels.
+    fails a gate is kept with its reasons and void (exit 8). Ctrl-C keeps the finished levels: `run resume`.
     """
-    from oeactl.cli.load import chosen_load
+    from oeactl.cli.load import chosen_load, sending_of
     from oeactl.core.inventory import BenchSpec
+    from oeactl.edges.store import ResultsFolder
 
     load = chosen_load(
         driver=driver,
@@ -149,12 +152,12 @@ def bench(
         until_saturated=until_saturated,
     )
     sweep = _timed(sweep, rate, duration, requests)
+    sending = sending_of(load, experts=experts, url=url, model=model, api_key_env=api_key_env)
     if chosen is None:
-        assert url is not None
-        outcome = _by_url(call, url, load, _order(sweep, label), model, api_key_env)
-    else:
-        outcome = _on_host(call, chosen, load, _order(sweep, label, experts=experts))
-    return _told(call, outcome)
+        store = ResultsFolder(Path.cwd() / "results")
+        return told(call, by_url(call, load, _order(sweep, label, sending), store))
+    store = ResultsFolder(call.project.root / "results")
+    return told(call, on_host(call, chosen, load, _order(sweep, label, sending), store))
 
 
 def _levels(text: str | None, defaults: BenchSpec, until_saturated: bool) -> tuple[int, ...]:
@@ -182,7 +185,7 @@ def _timed(sweep: Sweep, rate: str | None, duration_s: float | None, requests: i
     return msgspec.structs.replace(sweep, points=points)
 
 
-def _order(sweep: Sweep, label: str | None, *, experts: bool = False) -> Order:
+def _order(sweep: Sweep, label: str | None, sending: Sending) -> Order:
     import secrets
 
     from oeactl import __version__
@@ -194,42 +197,43 @@ def _order(sweep: Sweep, label: str | None, *, experts: bool = False) -> Order:
         modules=(),
         oeactl_version=__version__,
         label=label,
-        experts=experts,
+        sending=sending,
     )
 
 
-def _on_host(call: Call, chosen: Host, load: Load, order: Order) -> Benched:
+def on_host(call: Call, chosen: Host, load: Load, order: Order, store: ResultsFolder) -> Benched:
+    """Measure the server of a host, from the beginning or on from what ``order.found`` has."""
     from oeactl.cli.load import driver_of, settled_load, with_dataset
     from oeactl.cli.wiring import wired
     from oeactl.edges.config import read_recipe, recipe_ids
-    from oeactl.edges.store import ResultsFolder
     from oeactl.flows.bench import bench as run
 
     recipes = [read_recipe(call.root, name) for name in recipe_ids(call.root)]
     modules = tuple(dict.fromkeys(module for recipe in recipes for module in recipe.modules))
-    store = ResultsFolder(call.project.root / "results")
     with wired(call, chosen) as here:
         load = settled_load(load, here)
-        order = replace(order, modules=modules, sweep=with_dataset(order.sweep, load))
+        order = replace(order, modules=modules)
+        if order.found is None:
+            order = replace(order, sweep=with_dataset(order.sweep, load))
         with driver_of(load, here) as sender:
             return run(here.site, sender, store, order)
 
 
-def _by_url(
-    call: Call, url: str, load: Load, order: Order, model: str | None, api_key_env: str | None
-) -> Benched:
-    """Measure what answers at ``url``, from this machine, into ./results."""
+def by_url(call: Call, load: Load, order: Order, store: ResultsFolder) -> Benched:
+    """Measure what answers at a URL, from this machine."""
     from oeactl.cli.foreign import foreign_at
-    from oeactl.edges.store import ResultsFolder
     from oeactl.flows.bench_url import bench_url
 
-    store = ResultsFolder(Path.cwd() / "results")
-    with foreign_at(call, url, load, model=model, api_key_env=api_key_env) as there:
-        order = replace(order, sweep=there.with_dataset(order.sweep))
+    sending = order.sending
+    assert sending.url is not None
+    with foreign_at(call, sending.url, load, model=sending.model, api_key_env=sending.api_key_env) as there:
+        if order.found is None:
+            order = replace(order, sweep=there.with_dataset(order.sweep))
         return bench_url(there.site, there.foreign, there.driver, store, order)
 
 
-def _told(call: Call, outcome: Benched) -> int:
+def told(call: Call, outcome: Benched) -> int:
+    """Show it, then end as its error says."""
     from oeactl.render.errors import document
     from oeactl.render.results import run_document, run_view
 

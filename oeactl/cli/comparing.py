@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from oeactl.cli.load import Load
     from oeactl.cli.wiring import Wired
     from oeactl.core.inventory import Host
-    from oeactl.core.run import Plan
     from oeactl.flows.build import Wanted
     from oeactl.flows.experiment import Concluded
     from oeactl.flows.planning import ArmOrder
@@ -112,16 +111,6 @@ def _load(driver: str | None, api: str | None, dataset: str | None) -> Load:
             hint="--dataset random-ids, natural or shared-prefix",
         )
     return load
-
-
-def load_of(plan: Plan) -> Load:
-    """The load of a run that is taken up again."""
-    from oeactl.cli.load import chosen_load
-
-    light = plan.driver == "light"
-    api = plan.design.api if light and plan.design else None
-    dataset = plan.sweep.dataset if light else None
-    return chosen_load(driver=plan.driver, api=api, dataset=dataset, processes=None, origin=None)
 
 
 def ended(call: Call, concluded: Concluded) -> int:

@@ -1,8 +1,8 @@
-"""``oeactl ab|aa|scan``, and ``run resume``: comparisons by fresh restarts."""
+"""``oeactl ab|aa|scan``: comparisons by fresh restarts."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -15,15 +15,10 @@ from oeactl.cli.common import (
     SetOption,
     YesOption,
     command,
-    group,
     values_of,
 )
-from oeactl.cli.comparing import all_modules, compare, ended, load_of, put_on_record, text_of, wanted_recipe
+from oeactl.cli.comparing import compare, wanted_recipe
 from oeactl.cli.load import ApiOption, DatasetOption, DriverOption
-
-if TYPE_CHECKING:
-    from oeactl.core.run import AppliedRecipe
-    from oeactl.flows.build import Wanted
 
 PairsOption = Annotated[
     str,
@@ -80,9 +75,6 @@ ScanRecipeOption = Annotated[
 PristineOption = Annotated[
     bool,
     typer.Option("--pristine", help="Put the engine as hosts.yaml starts it before them, as the first arm."),
-]
-RunArgument = Annotated[
-    str, typer.Argument(metavar="RUN", help="A run's id, any part that fits it alone, or 'last'.")
 ]
 
 
@@ -254,39 +246,6 @@ def scan(
         plan_only=plan_only,
         yes=yes,
     )
-
-
-@command("oeactl run resume last", "oeactl run resume 20261129T031500Z-ab-oea-1f3a9c2e --yes")
-def resume(
-    call: Call, run: RunArgument = "last", allow_code: AllowCodeOption = False, yes: YesOption = False
-) -> int:
-    """Go on with a comparison that was cut short: the next trial, then the rest.
-
-    Finished trials are neither done again nor rewritten. Refused where the engine, the recipe or hosts.yaml
-    would make other builds than when it began.
-    """
-    from oeactl.cli.load import driver_of
-    from oeactl.cli.wiring import wired
-    from oeactl.edges.store import ResultsFolder
-    from oeactl.flows.experiment import resume as go_on
-    from oeactl.flows.planning import prepare_again
-
-    store = ResultsFolder(call.project.root / "results")
-    found = store.load(run)
-
-    def wanted_of(recipe: AppliedRecipe) -> Wanted:
-        sets = {name: text_of(value) for name, value in recipe.parameters.items()}
-        return wanted_recipe(call, recipe.recipe, sets, allow_code)
-
-    with wired(call, call.host(found.plan.host), yes=yes) as here:
-        prepared = prepare_again(here.site, found.plan, wanted_of, all_modules(call))
-        with driver_of(load_of(found.plan), here) as driver:
-            concluded = go_on(here.site, driver, store, prepared, found)
-        put_on_record(call, here, concluded)
-    return ended(call, concluded)
-
-
-run = group("Runs that take long: go on with one that was cut short.", resume)
 
 
 def _combinations(*kinds: tuple[str, list[str]]) -> list[dict[str, dict[str, str]]]:

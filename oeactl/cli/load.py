@@ -19,6 +19,7 @@ from oeactl.errors import OeactlError, UsageError
 if TYPE_CHECKING:
     from oeactl.cli.wiring import Wired
     from oeactl.core.load import DatasetKind, Sweep
+    from oeactl.core.run import Plan, Sending
     from oeactl.edges.prompt_files import PromptFile
     from oeactl.ports import Driver
 
@@ -174,6 +175,35 @@ def with_dataset(sweep: Sweep, load: Load) -> Sweep:
     return msgspec.structs.replace(
         sweep, points=tuple(points), dataset_file=load.file.name, dataset_sha256=load.file.sha256
     )
+
+
+def sending_of(load: Load, **more: Any) -> Sending:
+    """What going on with a bench needs to know of how it was asked for; more: as in Sending."""
+    from oeactl.core.run import Sending
+
+    return Sending(api=load.api, processes=load.processes, origin="here" if load.here else None, **more)
+
+
+def load_of(plan: Plan, dataset: Path | None = None) -> Load:
+    """The load of a run that is taken up again. dataset: where its prompts are, if not here by their name.
+
+    Raises UsageError, also where they are other prompts.
+    """
+    from oeactl.core.run import Sending
+
+    sending = plan.sending or Sending(api=plan.design.api if plan.design else None)
+    light, kind = plan.driver == "light", plan.sweep.dataset
+    given = str(dataset or plan.sweep.dataset_file) if kind == "file" else kind
+    load = chosen_load(
+        driver=plan.driver,
+        api=sending.api if light else None,
+        dataset=given if light else None,
+        processes=sending.processes,
+        origin=sending.origin,
+    )
+    if load.file is not None and load.file.sha256 != plan.sweep.dataset_sha256:
+        raise UsageError("these are not the prompts that the run began with", where=given)
+    return load
 
 
 @contextmanager

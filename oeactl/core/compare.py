@@ -34,9 +34,14 @@ def differences(one: Run, other: Run) -> tuple[str, ...]:
     if not one.trials or not other.trials:
         return ()
     a, b = one.trials[0], other.trials[0]
-    named = [name for name, fact, _ in _FACTS if fact(a) != fact(b)]
-    named += ["the prompts"] if _other_prompts(a, b) else []
-    changed = changed_arguments(a.server.args, b.server.args)
+    prompts = ("the prompts",) if _other_prompts(a, b) else ()
+    return (*told_apart(a, b), *prompts)
+
+
+def told_apart(one: Trial, other: Trial) -> tuple[str, ...]:
+    """What of host, engine, model, client and the server's launch is not the same in two trials, by name."""
+    named = [name for name, fact, _ in _FACTS if fact(one) != fact(other)]
+    changed = changed_arguments(one.server.args, other.server.args)
     if changed:
         named.append(f"the server's arguments: {listed(changed)}")
     return tuple(named)

@@ -163,17 +163,13 @@ def saturated(sweep: Sweep, points: Sequence[PointRecord]) -> Saturation | None:
     """Whether the last of ``points`` was not worth its streams, where the sweep asks that; None: go on."""
     if not sweep.until_saturated or not points or not points[-1].valid:
         return None
-    return saturation(
-        [
-            Reached(
-                concurrency=one.point.concurrency,
-                measurement=one.measurement,
-                share=one.goodput.share if one.goodput else None,
-            )
-            for one in points
-            if one.valid and one.measurement is not None
-        ]
-    )
+    return saturation([reached(one) for one in points if one.valid], sweep.targets)
+
+
+def reached(point: PointRecord) -> Reached:
+    """A valid level, as far as saturation is concerned."""
+    assert point.measurement is not None
+    return Reached(concurrency=point.point.concurrency, measurement=point.measurement, goodput=point.goodput)
 
 
 def _arm_at(point: Point, arm: str, trials: tuple[Trial, ...]) -> ArmAtLevel:

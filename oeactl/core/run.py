@@ -80,8 +80,23 @@ class PlannedTrial(Value, frozen=True, kw_only=True):
     block: int | None = None
 
 
+class Sending(Value, frozen=True, kw_only=True):
+    """How a bench asked for its load, as far as going on with it needs: options of the command line.
+
+    url: of a server known by it alone. api_key_env: a variable's name. origin: where the load comes from.
+    """
+
+    api: str | None = None
+    processes: int | None = None
+    origin: str | None = None
+    experts: bool = False
+    url: str | None = None
+    model: str | None = None
+    api_key_env: str | None = None
+
+
 class Plan(Value, frozen=True, kw_only=True):
-    """Everything that is fixed before the first trial. design: of a comparison, None for a bench."""
+    """Everything that is fixed before the first trial. design: of a comparison; sending: of a bench."""
 
     kind: Literal["plan"] = "plan"
     schema_version: int = SCHEMA_VERSION
@@ -96,6 +111,7 @@ class Plan(Value, frozen=True, kw_only=True):
     arms: tuple[Arm, ...]
     trials: tuple[PlannedTrial, ...]
     design: Design | None = None
+    sending: Sending | None = None
 
 
 class HostRecord(Value, frozen=True, kw_only=True):

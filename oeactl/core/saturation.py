@@ -23,27 +23,35 @@ _WAITED = 0.25
 
 
 class Goodput(Value, frozen=True, kw_only=True):
-    """Requests that met the targets: how many, their share of all sent, and what they alone came to."""
+    """Requests that met the targets: how many, their share of all sent, and what they alone came to.
+
+    ttft_share, tpot_share: those that met this one; None where it is no target.
+    """
 
     requests: int
     share: float
     requests_per_s: float
     output_tokens_per_s: float
+    ttft_share: float | None = None
+    tpot_share: float | None = None
 
 
 class Reached(Value, frozen=True, kw_only=True):
-    """One valid level, as far as saturation is concerned. share: that met the targets, None without any."""
+    """One valid level, as far as saturation is concerned. goodput: None without targets."""
 
     concurrency: int
     measurement: Measurement
-    share: float | None = None
+    goodput: Goodput | None = None
 
 
 class Saturation(Value, frozen=True, kw_only=True):
-    """Why a sweep ended before its last level. concurrency: the last level that was worth its streams."""
+    """Why a sweep ended before its last level. concurrency: the last level that was worth its streams.
+
+    None: not even the first one was.
+    """
 
     kind: Literal["knee", "queueing", "target"]
-    concurrency: Positive
+    concurrency: Positive | None
     reason: str
 
 
@@ -53,20 +61,25 @@ def goodput(
     """Count the requests of one level that met every target; a failed one met none."""
     if rows is None or measurement is None or targets is None:
         return None
-    duration_s = measurement.duration_s
-    met = [index for index, error in enumerate(rows.errors) if not error and _meets(rows, index, targets)]
-    tokens = sum(rows.output_lens[index] for index in met)
+    went_well = [index for index, error in enumerate(rows.errors) if not error]
+    in_ttft = {index for index in went_well if _first_in_time(rows, index, targets)}
+    in_tpot = {index for index in went_well if _others_in_time(rows, index, targets)}
+    met, sent = in_ttft & in_tpot, max(1, len(rows.errors))
     return Goodput(
         requests=len(met),
-        share=len(met) / max(1, len(rows.errors)),
-        requests_per_s=len(met) / duration_s,
-        output_tokens_per_s=tokens / duration_s,
+        share=len(met) / sent,
+        requests_per_s=len(met) / measurement.duration_s,
+        output_tokens_per_s=sum(rows.output_lens[index] for index in met) / measurement.duration_s,
+        ttft_share=None if targets.ttft_ms is None else len(in_ttft) / sent,
+        tpot_share=None if targets.tpot_ms is None else len(in_tpot) / sent,
     )
 
 
-def _meets(rows: PerRequest, index: int, targets: Targets) -> bool:
-    if targets.ttft_ms is not None and rows.ttfts_s[index] * 1e3 > targets.ttft_ms:
-        return False
+def _first_in_time(rows: PerRequest, index: int, targets: Targets) -> bool:
+    return targets.ttft_ms is None or rows.ttfts_s[index] * 1e3 <= targets.ttft_ms
+
+
+def _others_in_time(rows: PerRequest, index: int, targets: Targets) -> bool:
     tokens = rows.output_lens[index]
     if targets.tpot_ms is None or tokens < 2:
         return True
@@ -76,26 +89,45 @@ def _meets(rows: PerRequest, index: int, targets: Targets) -> bool:
     return took / (tokens - 1) * 1e3 <= targets.tpot_ms
 
 
-def saturation(levels: Sequence[Reached]) -> Saturation | None:
+def gain(before: Reached, after: Reached) -> float:
+    """What doubling the streams brought between two levels, as a fraction of the tok/s before."""
+    ratio = after.measurement.output_tokens_per_s / before.measurement.output_tokens_per_s
+    return float(ratio ** (1 / math.log2(after.concurrency / before.concurrency)) - 1)
+
+
+def saturation(levels: Sequence[Reached], targets: Targets | None = None) -> Saturation | None:
     """Judge the last of ``levels``, valid ones in rising order; None: it was worth it, go on."""
     if not levels:
         return None
     last, before = levels[-1], levels[-2] if len(levels) > 1 else None
-    if last.share is not None and last.share < MET_BY:
-        at = before.concurrency if before else last.concurrency
-        met = f"at {last.concurrency} only {last.share:.0%} of the requests meet the targets"
-        return Saturation(kind="target", concurrency=at, reason=met)
+    if last.goodput is not None and last.goodput.share < MET_BY:
+        at = before.concurrency if before else None
+        return Saturation(kind="target", concurrency=at, reason=_broken(last, last.goodput, targets))
     if before is None or last.concurrency <= before.concurrency:
         return None
-    ratio = last.measurement.output_tokens_per_s / before.measurement.output_tokens_per_s
-    gain = ratio ** (1 / math.log2(last.concurrency / before.concurrency)) - 1
-    if gain >= LEAST_GAIN:
+    gained = gain(before, last)
+    if gained >= LEAST_GAIN:
         return None
-    seen = f"from {before.concurrency} to {last.concurrency} a doubling gains {gain:+.1%}"
+    seen = f"from {before.concurrency} to {last.concurrency} a doubling gains {gained:+.1%}"
     waited = _waiting(before.measurement, last.measurement)
     if waited:
         return Saturation(kind="queueing", concurrency=before.concurrency, reason=f"{seen}: {waited}")
     return Saturation(kind="knee", concurrency=before.concurrency, reason=seen)
+
+
+def _broken(level: Reached, counted: Goodput, targets: Targets | None) -> str:
+    """Which target is broken, and by how many."""
+    limits = targets or Targets()
+    met = [
+        f"{share:.0%} {name} of {limit:g} ms"
+        for name, share, limit in (
+            ("TTFT", counted.ttft_share, limits.ttft_ms),
+            ("TPOT", counted.tpot_share, limits.tpot_ms),
+        )
+        if share is not None and limit is not None
+    ]
+    which = f" ({', '.join(met)})" if met else ""
+    return f"at {level.concurrency} only {counted.share:.0%} of the requests meet the targets{which}"
 
 
 def _waiting(before: Measurement, last: Measurement) -> str:

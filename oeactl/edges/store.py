@@ -227,7 +227,7 @@ def _read_trials(folder: Path, plan: Plan) -> tuple[list[Trial], list[Skipped]]:
             skipped.append(Skipped(path=str(path), why=f"it is trial {trial.name} of {trial.run_id}"))
             continue
         trials.append(trial)
-    return trials, skipped
+    return sorted(trials, key=lambda trial: (trial.started_at, trial.order)), skipped
 
 
 def _read_part(part: Path) -> tuple[Trial, list[Skipped]]:

@@ -9,23 +9,19 @@ and ``error`` is what the command must exit with.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+import msgspec
 
 from oeactl.core.activation import activations
 from oeactl.core.evidence import leader
 from oeactl.core.host import Journal, ServerState, Survey
 from oeactl.core.load import Sweep
 from oeactl.core.results import analyse, clean_label, record, run_id
-from oeactl.core.run import (
-    AppliedRecipe,
-    Arm,
-    Plan,
-    PlannedTrial,
-    Run,
-    Trial,
-)
-from oeactl.errors import Degraded, Interrupted, OeactlError, Unreachable, VoidMeasurement
+from oeactl.core.resumption import attempt, changed, done_levels, kept_levels
+from oeactl.core.run import AppliedRecipe, Arm, Plan, PlannedTrial, PointRecord, Run, Sending, Trial
+from oeactl.errors import Degraded, Interrupted, OeactlError, Refused, Unreachable, VoidMeasurement
 from oeactl.flows.describe import begun, course_of, engine_of
 from oeactl.flows.lease import KeepingProgress, holding
 from oeactl.flows.lifecycle import server_of
@@ -34,8 +30,7 @@ from oeactl.flows.site import Site, claim, look
 from oeactl.flows.sweep import Course, run_sweep
 from oeactl.ports import Driver, Failed, Server, Store
 
-_ARM = "A"
-_TRIAL = "001-A"
+_ONLY = PlannedTrial(name="001-A", arm="A", order=1, start="attached")
 POINT_TIMEOUT_S = 3600.0
 
 
@@ -44,7 +39,7 @@ class Order:
     """What a bench is asked for. label: None, and the recipes on the host name it. token: 8 hex digits.
 
     modules: the files to hash beside those of the journal. point_timeout_s: the longest one burst may take.
-    experts: also see which experts are used, in a batch of its own after each level.
+    sending: what going on with it will need. found: the run to go on with, whose sweep this is.
     """
 
     sweep: Sweep
@@ -53,7 +48,8 @@ class Order:
     oeactl_version: str
     label: str | None = None
     point_timeout_s: float = POINT_TIMEOUT_S
-    experts: bool = False
+    sending: Sending = field(default_factory=Sending)
+    found: Run | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,10 +61,10 @@ class Benched:
 
 
 def bench(site: Site, driver: Driver, store: Store, order: Order) -> Benched:
-    """Measure ``order.sweep`` on ``site``, holding its lease so that nobody patches underneath.
+    """Measure ``order.sweep``, or what is left of it, holding the lease so that nobody patches underneath.
 
-    Raises Unreachable (server not up), UsageError, Locked, Degraded: then nothing was begun. Whatever happens
-    after the plan is written comes back as ``Benched.error``.
+    Raises Unreachable (server not up), UsageError, Locked, Degraded, Refused (it is not what it was when the
+    run began): then nothing was begun. Whatever happens afterwards comes back as ``Benched.error``.
     """
     site.progress.step(f"looking at {site.host.name}")
     server, engine = server_of(site), engine_of(site)
@@ -77,24 +73,73 @@ def bench(site: Site, driver: Driver, store: Store, order: Order) -> Benched:
     survey = look(site, order.modules, data=False)
     _settled(site, survey.journal)
     trial = _begun(site, driver, order, survey=survey, state=state, info=info)
-    plan = _plan(site, order, trial)
     with holding(site, root=survey.engine.root, operation=trial.run_id, what="bench") as lease:
         kept = replace(site, progress=KeepingProgress(site.progress, lease))
         course = _course(kept, driver, store, order, survey=survey, trial=trial)
         _show_proof(course, survey, state)
-        path = store.begin(plan)
-        store.begin_trial(trial)
-        trial, broken = run_sweep(course, trial)
-    analysis = analyse(plan, (trial,), site.clock.now())
+        return measured(course, order, trial, label=_label(order, trial.recipes))
+
+
+def measured(course: Course, order: Order, trial: Trial, *, label: str) -> Benched:
+    """Keep the plan, unless an earlier attempt did; sweep; sum up. Raises Refused where the build changed."""
+    store, found = course.store, order.found
+    if found is None:
+        found = _planned(course, order, trial, label)
+    else:
+        _still_the_same(found, trial)
+    store.begin_trial(trial)
+    trial, broken = run_sweep(course, trial)
+    trials = (*found.trials, trial)
+    analysis = analyse(found.plan, trials, course.site.clock.now())
     store.save_analysis(analysis)
-    run = Run(path=path, plan=plan, trials=(trial,), analysis=analysis)
+    run = msgspec.structs.replace(found, trials=trials, analysis=analysis)
     return Benched(run=run, error=error_of(run, trial, broken))
+
+
+def named(order: Order, at: float, label: str) -> tuple[str, PlannedTrial]:
+    """The run's id, and the trial as this attempt at it is called. at: now, unix seconds."""
+    if order.found is None:
+        return run_id(at, label, order.token), _ONLY
+    name = attempt(_ONLY, order.found.trials)
+    return order.found.plan.run_id, msgspec.structs.replace(_ONLY, name=name)
+
+
+def done_before(order: Order) -> tuple[PointRecord, ...]:
+    """The levels that earlier attempts kept."""
+    return done_levels(order.found) if order.found else ()
+
+
+def _planned(course: Course, order: Order, trial: Trial, label: str) -> Run:
+    plan = Plan(
+        run_id=trial.run_id,
+        what="bench",
+        label=label,
+        created_at=trial.started_at,
+        oeactl_version=order.oeactl_version,
+        host=trial.host.name,
+        driver=trial.driver.name,
+        sweep=order.sweep,
+        arms=(Arm(name=_ONLY.arm, recipes=trial.recipes),),
+        trials=(_ONLY,),
+        sending=order.sending,
+    )
+    return Run(path=course.store.begin(plan), plan=plan, trials=())
+
+
+def _still_the_same(found: Run, trial: Trial) -> None:
+    other = changed(found.trials[0], trial) if found.trials else ()
+    if other:
+        raise Refused(
+            f"since the sweep began {', '.join(other)} changed, so its levels would not belong together",
+            where=found.path,
+            hint="put it back as it was, or begin a new run",
+        )
 
 
 def _course(
     site: Site, driver: Driver, store: Store, order: Order, *, survey: Survey, trial: Trial
 ) -> Course:
-    return course_of(
+    course = course_of(
         site,
         driver,
         store,
@@ -103,8 +148,9 @@ def _course(
         survey=survey,
         modules=order.modules,
         point_timeout_s=order.point_timeout_s,
-        experts=order.experts,
+        experts=order.sending.experts,
     )
+    return replace(course, done=done_before(order))
 
 
 def _up(site: Site, server: Server) -> ServerState:
@@ -142,21 +188,6 @@ def _show_proof(course: Course, survey: Survey, state: ServerState) -> None:
             course.site.progress.warn(failed.why)
 
 
-def _plan(site: Site, order: Order, trial: Trial) -> Plan:
-    return Plan(
-        run_id=trial.run_id,
-        what="bench",
-        label=_label(order, trial.recipes),
-        created_at=trial.started_at,
-        oeactl_version=order.oeactl_version,
-        host=site.host.name,
-        driver=trial.driver.name,
-        sweep=order.sweep,
-        arms=(Arm(name=_ARM, recipes=trial.recipes),),
-        trials=(PlannedTrial(name=_TRIAL, arm=_ARM, order=1, start="attached"),),
-    )
-
-
 def _label(order: Order, recipes: tuple[AppliedRecipe, ...]) -> str:
     return clean_label(order.label or "-".join(recipe.recipe for recipe in recipes) or "pristine")
 
@@ -167,32 +198,25 @@ def _begun(
     """All that is known before the first level."""
     now = site.clock.now()
     recipes = tuple(record(AppliedRecipe, layer) for layer in survey.journal.layers)
-    return begun(
-        site,
-        driver,
-        run_id=run_id(now, _label(order, recipes), order.token),
-        planned=PlannedTrial(name=_TRIAL, arm=_ARM, order=1, start="attached"),
-        at=now,
-        survey=survey,
-        state=state,
-        info=info,
-    )
+    name, planned = named(order, now, _label(order, recipes))
+    return begun(site, driver, run_id=name, planned=planned, at=now, survey=survey, state=state, info=info)
 
 
 def error_of(run: Run, trial: Trial, broken: OeactlError | None) -> OeactlError | None:
     """What the command exits with: interruption and failure before voidness; None when all is valid."""
-    planned, measured = len(run.plan.sweep.points), len(trial.points)
-    kept = f"{measured} of {planned} levels are kept"
-    hint = f"oeactl results show {run.plan.run_id}"
+    levels, planned = kept_levels(run), len(run.plan.sweep.points)
+    kept = f"{len(levels)} of {planned} levels are kept"
+    go_on = f"oeactl run resume {run.plan.run_id}"
     if trial.outcome == "interrupted":
-        return Interrupted(f"interrupted; {kept}", where=run.path, hint=hint)
+        return Interrupted(f"interrupted; {kept}", where=run.path, hint=go_on)
     if broken is not None:
-        broken.details = (*broken.details, f"{kept} in {run.path}")
+        broken.details = (*broken.details, f"{kept} in {run.path}", f"to go on: {go_on}")
         return broken
-    void = sum(not point.valid for point in trial.points)
+    void = sum(not point.valid for point in levels)
     if not void:
         return None
-    what = f"{void} of {measured} levels measured {'is' if void == 1 else 'are'} void"
     if trial.outcome == "server_lost":
-        what = f"{trial.outcome_reason}; {measured - void} of {planned} levels are valid"
-    return VoidMeasurement(what, where=run.path, hint=hint)
+        what = f"{trial.outcome_reason}; {len(levels) - void} of {planned} levels are valid"
+        return VoidMeasurement(what, where=run.path, hint=f"when it is up again: {go_on}")
+    what = f"{void} of {len(levels)} levels measured {'is' if void == 1 else 'are'} void"
+    return VoidMeasurement(what, where=run.path, hint=f"oeactl results show {run.plan.run_id}")

@@ -12,25 +12,12 @@ from typing import Any
 from oeactl.core.evidence import leader
 from oeactl.core.host import ServerState
 from oeactl.core.redact import redact
-from oeactl.core.results import analyse, clean_label, finite, moment, run_id
-from oeactl.core.run import (
-    Arm,
-    EngineRecord,
-    HostRecord,
-    ModelRecord,
-    Plan,
-    PlannedTrial,
-    Run,
-    ServerRecord,
-    Trial,
-)
-from oeactl.flows.bench import Benched, Order, error_of
+from oeactl.core.results import clean_label, finite, moment
+from oeactl.core.run import EngineRecord, HostRecord, ModelRecord, ServerRecord, Trial
+from oeactl.flows.bench import Benched, Order, done_before, measured, named
 from oeactl.flows.site import Site
-from oeactl.flows.sweep import Course, run_sweep
+from oeactl.flows.sweep import Course
 from oeactl.ports import Driver, Engine, Server, Store
-
-_ARM = "A"
-_TRIAL = "001-A"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,30 +39,13 @@ class Foreign:
 
 
 def bench_url(site: Site, foreign: Foreign, driver: Driver, store: Store, order: Order) -> Benched:
-    """Measure ``order.sweep``. site: for its clock and progress; nothing of its host is touched."""
+    """Measure ``order.sweep``, or what is left of it. site: for its clock and progress alone.
+
+    Raises Refused where it is another server than when the run began.
+    """
     now = site.clock.now()
-    state = foreign.server.state(health=False)
-    trial = _begun(foreign, driver, order, state, now)
-    plan = Plan(
-        run_id=trial.run_id,
-        what="bench",
-        label=_label(foreign, order),
-        created_at=trial.started_at,
-        oeactl_version=order.oeactl_version,
-        host=foreign.host.name,
-        driver=trial.driver.name,
-        sweep=order.sweep,
-        arms=(Arm(name=_ARM),),
-        trials=(PlannedTrial(name=_TRIAL, arm=_ARM, order=1, start="attached"),),
-    )
-    course = _course(site, foreign, driver, store, order)
-    path = store.begin(plan)
-    store.begin_trial(trial)
-    trial, broken = run_sweep(course, trial)
-    analysis = analyse(plan, (trial,), site.clock.now())
-    store.save_analysis(analysis)
-    run = Run(path=path, plan=plan, trials=(trial,), analysis=analysis)
-    return Benched(run=run, error=error_of(run, trial, broken))
+    trial = _begun(foreign, driver, order, foreign.server.state(health=False), now)
+    return measured(_course(site, foreign, driver, store, order), order, trial, label=_label(foreign, order))
 
 
 def _label(foreign: Foreign, order: Order) -> str:
@@ -85,13 +55,14 @@ def _label(foreign: Foreign, order: Order) -> str:
 
 def _begun(foreign: Foreign, driver: Driver, order: Order, state: ServerState, now: float) -> Trial:
     process = leader(state)
+    name, planned = named(order, now, _label(foreign, order))
     kept = {key: value for key, value in foreign.info.items() if key != "internal_states"}
     return Trial(
-        run_id=run_id(now, _label(foreign, order), order.token),
-        name=_TRIAL,
-        arm=_ARM,
-        order=1,
-        start="attached",
+        run_id=name,
+        name=planned.name,
+        arm=planned.arm,
+        order=planned.order,
+        start=planned.start,
         started_at=moment(now),
         clock_offset_s=0.0,
         host=foreign.host,
@@ -138,4 +109,5 @@ def _course(site: Site, foreign: Foreign, driver: Driver, store: Store, order: O
         point_timeout_s=order.point_timeout_s,
         served_model=name,
         vocabulary=foreign.vocabulary,
+        done=done_before(order),
     )

@@ -20,6 +20,7 @@ from oeactl.core.experiment import Failure
 from oeactl.core.launch import flags
 from oeactl.core.load import Sweep
 from oeactl.core.results import analyse, moment
+from oeactl.core.resumption import attempt
 from oeactl.core.run import Plan, PlannedTrial, Run, Trial
 from oeactl.core.verdicts import is_finished, result_of, settled, verdicts
 from oeactl.errors import (
@@ -182,7 +183,7 @@ class _Run:
 
     def _trial(self, planned: PlannedTrial) -> tuple[Trial, OeactlError | None]:
         site, build = self._site, self._prepared.builds[planned.arm]
-        name = self._attempt(planned)
+        name = attempt(planned, self._trials)
         done = sum(result_of(one, self._trials) is not None for one in self._plan.trials)
         site.progress.step(f"trial {done + 1} of {len(self._plan.trials)}: {name}, {build.arm.described}")
         started, self._live = site.clock.now(), None
@@ -223,11 +224,6 @@ class _Run:
             return self._design.sweeps[planned.pair - 1]
         assert self._design.warm_sweep is not None
         return self._design.warm_sweep
-
-    def _attempt(self, planned: PlannedTrial) -> str:
-        """The trial's name; a further try of one that was cut short has a number of its own."""
-        before = sum(trial.order == planned.order for trial in self._trials)
-        return f"{planned.name}-{before + 1}" if before else planned.name
 
     def _failed(self, planned: PlannedTrial, name: str, started: float, failure: Failure) -> Trial:
         """An arm that could not be measured, kept like any other trial."""

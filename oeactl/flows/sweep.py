@@ -26,7 +26,7 @@ from oeactl.core.load import Point, Sweep
 from oeactl.core.results import moment, record, saturated
 from oeactl.core.routing import ExpertsSeen, unseen
 from oeactl.core.run import Outcome, PointRecord, ProofRecord, RawFile, SteadyRate, Trial, WarmUp
-from oeactl.core.saturation import goodput
+from oeactl.core.saturation import Saturation, goodput
 from oeactl.errors import OeactlError
 from oeactl.flows.experts import see_experts
 from oeactl.flows.lifecycle import TAIL_LINES, log_tail
@@ -53,7 +53,7 @@ class Course:
 
     gpus: how many the server uses, None unknown. point_timeout_s: the longest that one burst may take.
     experts: also see, after each level, which experts a small batch of its own uses. served_model,
-    vocabulary: as ports.PointRequest has them.
+    vocabulary: as ports.PointRequest has them. done: levels that an earlier attempt kept.
     """
 
     site: Site
@@ -72,6 +72,7 @@ class Course:
     experts: bool = False
     served_model: str = ""
     vocabulary: int | None = None
+    done: tuple[PointRecord, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +91,7 @@ class _Seen:
 
 
 def run_sweep(course: Course, trial: Trial) -> tuple[Trial, OeactlError | None]:
-    """Measure every level into ``trial``, which was begun in the store, and end it there.
+    """Measure every level not done yet into ``trial``, which was begun in the store, and end it there.
 
     Returns the ended trial, and what broke the sweep off; None where its outcome says it all.
     """
@@ -100,19 +101,26 @@ def run_sweep(course: Course, trial: Trial) -> tuple[Trial, OeactlError | None]:
     broken: OeactlError | None = None
     try:
         for index, point in enumerate(course.sweep.points, start=1):
+            if any(kept.index == index for kept in course.done):
+                continue
             levels.append(_level(course, trial, index, point))
             _say_once(course, levels)
             if levels[-1].interrupted:
                 raise KeyboardInterrupt
             if levels[-1].server_gone:
                 outcome, reason = "server_lost", f"the server did not survive level {point.concurrency}"
-            if levels[-1].server_gone or saturated(course.sweep, [level.kept for level in levels]):
+            if levels[-1].server_gone or _saturated(course, levels):
                 break
     except KeyboardInterrupt:
         outcome, reason = "interrupted", "Ctrl-C"
     except OeactlError as problem:
         outcome, reason, broken = "failed", problem.what, problem
     return _ended(course, trial, levels, outcome, reason), broken
+
+
+def _saturated(course: Course, levels: list[_Seen]) -> Saturation | None:
+    """Whether the last level was not worth its streams, beside those of an earlier attempt too."""
+    return saturated(course.sweep, [*course.done, *(level.kept for level in levels)]) if levels else None
 
 
 def _say_once(course: Course, levels: list[_Seen]) -> None:
@@ -374,7 +382,7 @@ def _ended(course: Course, trial: Trial, levels: list[_Seen], outcome: Outcome, 
         outcome=outcome,
         outcome_reason=reason,
         points=tuple(level.kept for level in levels),
-        saturation=saturated(course.sweep, [level.kept for level in levels]),
+        saturation=_saturated(course, levels),
         failure=_lost(course, reason) if outcome == "server_lost" else None,
     )
     if levels:

@@ -16,9 +16,10 @@ from oeactl.core.compare import differences
 from oeactl.core.host import Value
 from oeactl.core.load import Distribution, Measurement
 from oeactl.core.results import same_level
+from oeactl.core.resumption import sweeps_of
 from oeactl.core.run import Listing, PointRecord, Run, Trial
-from oeactl.core.saturation import Saturation
 from oeactl.render.attachments import attachment_lines
+from oeactl.render.sweeps import earlier_attempts, how_far, level_name
 
 _DASH = "-"
 
@@ -52,7 +53,7 @@ def run_view(run: Run, *, width: int) -> Any:
     from rich.console import Group
     from rich.text import Text
 
-    parts = [part for trial in run.trials for part in _trial_parts(run, trial, width)]
+    parts = [part for trial in sweeps_of(run) for part in _trial_parts(run, trial, width)]
     return Group(*parts, *(Text(line) for line in attachment_lines(run)), _end(run))
 
 
@@ -60,7 +61,7 @@ def level_table(trial: Trial, *, width: int) -> Any:
     """One row a level."""
     points = trial.points
     columns = (
-        Column(head="level", cells=_each(points, _level)),
+        Column(head="level", cells=_each(points, level_name)),
         Column(head="tokens\nin/out", cells=_each(points, _lengths), keep=3),
         Column(head="output\ntok/s", cells=_measured(points, lambda m: f"{m.output_tokens_per_s:,.1f}")),
         Column(head="tok/s\nper GPU", cells=_each(points, _per_gpu), keep=1),
@@ -194,11 +195,12 @@ def _trial_parts(run: Run, trial: Trial, width: int) -> Iterable[Any]:
         yield level_table(trial, width=width)
     for point in trial.points:
         for reason in point.reasons:
-            yield Text(f"level {_level(point)} is void: {reason}", style="yellow")
+            yield Text(f"level {level_name(point)} is void: {reason}", style="yellow")
     for line in _warned(trial):
         yield Text(line, style="dim")
-    if trial.saturation is not None:
-        yield Text(_saturated(trial.saturation), style="yellow")
+    yield from (Text(line, style="dim") for line in earlier_attempts(run, trial))
+    for line in how_far(run.plan.sweep, trial):
+        yield Text(line, style="yellow" if trial.saturation else "dim")
     if trial.outcome not in ("completed",):
         planned = len(run.plan.sweep.points)
         why = f" ({trial.outcome_reason})" if trial.outcome_reason else ""
@@ -276,20 +278,6 @@ def _p99(distribution: Distribution | None) -> str:
     return _DASH if distribution is None else f"{distribution.p99:,.2f}"
 
 
-def _saturated(found: Saturation) -> str:
-    what = {
-        "knee": "saturated",
-        "queueing": "saturated by queueing, not by a knee",
-        "target": "a target is broken",
-    }[found.kind]
-    return f"{what}, level {found.concurrency} is the last that pays: {found.reason}"
-
-
-def _level(point: PointRecord) -> str:
-    """Streams of a closed loop, or arrivals a second."""
-    return f"{point.point.concurrency}" if point.point.rate is None else f"{point.point.rate:g}/s"
-
-
 def _lengths(point: PointRecord) -> str:
     return f"{point.point.input_len}/{point.point.output_len}"
 
@@ -323,7 +311,7 @@ Pair = tuple[PointRecord, PointRecord | None]
 
 
 def _points(run: Run) -> tuple[PointRecord, ...]:
-    return tuple(point for trial in run.trials for point in trial.points)
+    return tuple(point for trial in sweeps_of(run) for point in trial.points)
 
 
 def _pairs(one: Run, other: Run) -> tuple[Pair, ...]:

@@ -8,9 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from oeactl.cli import app
+from oeactl.core.results import dump, parse
+from oeactl.core.run import Trial
 from tests.support.stream_server import Server, paced, serving
 
 SGLANG = {
@@ -161,3 +164,48 @@ def test_what_cannot_be_is_told_and_nothing_is_written(
     assert app.main(["bench", *words, "--json"]) == code
     assert says in json.loads(capsys.readouterr().out)["error"]["what"]
     assert not (tmp_path / "results").exists()
+
+
+def cut_short(run: Path) -> None:
+    """Make a whole run one that Ctrl-C ended after its first level."""
+    path = run / "trials" / "001-A.json"
+    trial = parse(path.read_bytes(), Trial)
+    path.write_bytes(dump(msgspec.structs.replace(trial, outcome="interrupted", points=trial.points[:1])))
+
+
+def resumed(capsys: pytest.CaptureFixture[str], *more: str) -> tuple[int, dict[str, Any]]:
+    capsys.readouterr()
+    code = app.main(["run", "resume", "last", "--json", *more])
+    return code, json.loads(capsys.readouterr().out)
+
+
+def test_an_interrupted_sweep_by_url_goes_on_with_what_it_was_asked_for(
+    server: Server, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    server.pages = MODELS
+    (tmp_path / "mine.jsonl").write_text("".join(f'{{"prompt": "say {n}"}}\n' for n in range(40)))
+    more = ("--model", "large", "-c", "1,2", "--dataset", "mine.jsonl", "--requests", "4")
+    cut_short(Path(bench(server, capsys, *more)["path"]))
+    server.asked = []
+    code, document = resumed(capsys)
+    assert code in (0, 8)  # 8: a busy machine voids a level for the client's lag
+    first, second = document["trials"]
+    assert [point["index"] for trial in (first, second) for point in trial["points"]] == [1, 2]
+    assert {asked.body["model"] for asked in server.asked} == {"large"}
+
+
+def test_it_does_not_go_on_with_other_prompts_or_another_server(
+    server: Server, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    server.pages = MODELS
+    mine = tmp_path / "mine.jsonl"
+    mine.write_text("".join(f'{{"prompt": "say {n}"}}\n' for n in range(40)))
+    more = ("--model", "large", "-c", "1,2", "--dataset", "mine.jsonl", "--requests", "4")
+    cut_short(Path(bench(server, capsys, *more)["path"]))
+    mine.write_text(mine.read_text() + '{"prompt": "one more"}\n')
+    code, document = resumed(capsys)
+    assert (code, document["error"]["what"]) == (2, "these are not the prompts that the run began with")
+    mine.write_text("".join(f'{{"prompt": "say {n}"}}\n' for n in range(40)))
+    server.pages = {**MODELS, "/version": {"version": "0.25.0"}}
+    code, document = resumed(capsys)
+    assert code == 3 and "the engine's version" in document["error"]["what"]

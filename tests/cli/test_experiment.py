@@ -152,8 +152,5 @@ def test_levels_go_into_a_table(kept: Path, capsys: pytest.CaptureFixture[str]) 
     assert document(capsys, f"results export {FIRST}")["rows"][0]["run_id"] == FIRST
 
 
-def test_a_bench_cannot_be_resumed_and_the_plan_of_another_machine_is_tried_there(
-    kept: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["run", "resume", FIRST, "--yes"]) == 2
-    assert "is a bench" in capsys.readouterr().err
+def test_a_bench_that_is_over_is_shown_again(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert document(capsys, f"run resume {FIRST}")["plan"]["run_id"] == FIRST

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from oeactl.core.load import PerRequest, Targets
-from oeactl.core.saturation import Reached, goodput, saturation
+from oeactl.core.saturation import Goodput, Reached, goodput, saturation
 from tests.support.levels import a_measurement, a_point, some_rows, spread
 
 
@@ -15,7 +15,12 @@ def level(
     measurement = a_measurement(a_point(concurrency), tokens_per_s=rate)
     e2e = spread(ttft + 31 * tpot)
     changed = msgspec.structs.replace(measurement, ttft_ms=spread(ttft), tpot_ms=spread(tpot), e2e_ms=e2e)
-    return Reached(concurrency=concurrency, measurement=changed, share=share)
+    met = (
+        None
+        if share is None
+        else Goodput(requests=9, share=share, requests_per_s=1.0, output_tokens_per_s=9.0)
+    )
+    return Reached(concurrency=concurrency, measurement=changed, goodput=met)
 
 
 def test_a_level_that_pays_goes_on() -> None:
@@ -50,6 +55,19 @@ def test_a_broken_target_ends_it_at_the_level_before() -> None:
     assert (found.kind, found.concurrency) == ("target", 8)
     assert "at 16 only 85% of the requests meet the targets" in found.reason
     assert saturation([level(8, 100, share=0.9)]) is None
+    first = saturation([level(8, 100, share=0.5)])
+    assert first is not None and first.concurrency is None
+
+
+def test_it_is_said_which_target_is_broken() -> None:
+    slow = level(16, 190)
+    met = Goodput(
+        requests=9, share=0.85, requests_per_s=1.0, output_tokens_per_s=9.0, ttft_share=0.85, tpot_share=1.0
+    )
+    slow = msgspec.structs.replace(slow, goodput=met)
+    found = saturation([level(8, 100), slow], Targets(ttft_ms=500.0, tpot_ms=20.0))
+    assert found is not None
+    assert found.reason.endswith("(85% TTFT of 500 ms, 100% TPOT of 20 ms)")
 
 
 def test_goodput_counts_the_requests_that_meet_every_target() -> None:
@@ -64,6 +82,7 @@ def test_goodput_counts_the_requests_that_meet_every_target() -> None:
     assert found.requests == count - 15
     assert found.share == (count - 15) / count
     assert found.requests_per_s == (count - 15) / measurement.duration_s
+    assert (found.ttft_share, found.tpot_share) == ((count - 11) / count, (count - 5) / count)
     only_ttft = goodput(rows, measurement, Targets(ttft_ms=100.0))
     assert only_ttft is not None and only_ttft.requests == count - 11
     assert goodput(rows, measurement, None) is None

@@ -21,6 +21,7 @@ from oeactl.errors import (
     Degraded,
     Interrupted,
     Locked,
+    Refused,
     Unreachable,
     UsageError,
     VoidMeasurement,
@@ -453,6 +454,83 @@ def test_a_warning_is_said_at_the_first_level_that_has_it(ready: Bench) -> None:
     ready.driver.happens = {(n, "measured"): odd for n in (4, 8)}
     ready.run(1, 4, 8)
     assert [note.partition(": ")[0] for note in ready.told.notes] == ["level 4"]
+
+
+def test_an_interrupted_sweep_goes_on_where_it_stopped(ready: Bench) -> None:
+    def ctrl_c(request: PointRequest) -> PointMeasured:
+        raise KeyboardInterrupt
+
+    ready.driver.happens[(4, "measured")] = ctrl_c
+    cut = ready.run(1, 4, 16)
+    assert isinstance(cut.error, Interrupted)
+    assert cut.error.hint == f"oeactl run resume {cut.run.plan.run_id}"
+    ready.driver.happens, ready.driver.requests = {}, []
+    done = ready.resume()
+    assert done.error is None and done.run == ready.kept()
+    assert {request.point.concurrency for request in ready.driver.requests} == {4, 16}
+    assert [trial.name for trial in done.run.trials] == ["001-A", "001-A-2"]
+    assert levels(done.run) == [1, 4, 16]
+    assert [point.index for point in done.run.trials[1].points] == [2, 3]
+    assert [level.arms[0].valid for level in done.run.analysis.levels] == [1, 1, 1]  # type: ignore[union-attr]
+
+
+def test_a_killed_sweep_goes_on_as_well(ready: Bench) -> None:
+    def killed(request: PointRequest) -> PointMeasured:
+        raise SystemExit(9)
+
+    ready.driver.happens[(4, "measured")] = killed
+    with pytest.raises(SystemExit):
+        ready.run(1, 4)
+    ready.driver.happens = {}
+    assert ready.kept().trials[0].outcome == "unfinished"
+    assert ready.resume().error is None
+    assert levels(ready.kept()) == [1, 4]
+
+
+def test_a_level_that_the_server_did_not_survive_is_measured_again(ready: Bench) -> None:
+    def dies(request: PointRequest) -> PointMeasured:
+        ready.world.state = DOWN
+        return PointMeasured(argv=(), failure="connection refused")
+
+    ready.driver.happens[(4, "measured")] = dies
+    lost = ready.run(1, 4, 16).error
+    assert isinstance(lost, VoidMeasurement) and "run resume" in (lost.hint or "")
+    with pytest.raises(Unreachable):
+        ready.resume()
+    ready.world.state, ready.driver.happens = UP, {}
+    assert ready.resume().error is None
+    assert [point.index for point in ready.kept().trials[1].points] == [2, 3]
+
+
+def test_a_sweep_is_not_gone_on_with_on_another_build(ready: Bench) -> None:
+    def ctrl_c(request: PointRequest) -> PointMeasured:
+        raise KeyboardInterrupt
+
+    ready.driver.happens[(4, "measured")] = ctrl_c
+    ready.run(1, 4)
+    ready.world.info["tp_size"] = 1
+    with pytest.raises(Refused, match="the server's arguments: tp_size changed"):
+        ready.resume()
+    assert len(ready.kept().trials) == 1
+
+
+def test_saturation_is_told_over_all_attempts(ready: Bench) -> None:
+    def slow(request: PointRequest) -> PointMeasured:
+        point = request.point
+        measurement = a_measurement(point, tokens_per_s=102.0, tpot_ms=spread(30.0))
+        return PointMeasured(argv=(), measurement=measurement, requests=some_rows(point))
+
+    def ctrl_c(request: PointRequest) -> PointMeasured:
+        raise KeyboardInterrupt
+
+    ready.sweep = msgspec.structs.replace(sweep(1, 2, 4), until_saturated=True)
+    ready.driver.happens[(2, "measured")] = ctrl_c
+    ready.run()
+    ready.driver.happens = {(2, "measured"): slow}
+    found = ready.resume().run.trials[1]
+    assert found.saturation is not None
+    assert (found.saturation.kind, found.saturation.concurrency) == ("knee", 1)
+    assert [point.point.concurrency for point in found.points] == [2]
 
 
 def test_experts_are_seen_after_each_level_in_a_batch_of_its_size(ready: Bench) -> None:

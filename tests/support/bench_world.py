@@ -33,7 +33,7 @@ from oeactl.core.host import (
 from oeactl.core.inventory import EngineSpec, Host, ServerSpec
 from oeactl.core.load import Sweep, make_sweep
 from oeactl.core.routing import RoutedRequest
-from oeactl.core.run import DriverRecord, Run
+from oeactl.core.run import DriverRecord, Run, Sending
 from oeactl.edges.store import ResultsFolder
 from oeactl.errors import ConnectionLost, Locked
 from oeactl.flows.bench import Benched, Order, bench
@@ -338,19 +338,23 @@ class Bench:
         )
 
     def run(self, *concurrencies: int) -> Benched:
-        return bench(
-            self.site(),
-            self.driver,
-            self.store,
-            Order(
-                sweep=self.sweep or sweep(*concurrencies),
-                token="1f3a9c2e",
-                modules=(MODULE,),
-                oeactl_version="0.1.0",
-                label=self.label,
-                experts=self.experts,
-            ),
+        return self._bench(self.sweep or sweep(*concurrencies), None)
+
+    def resume(self) -> Benched:
+        found = self.kept()
+        return self._bench(found.plan.sweep, found)
+
+    def _bench(self, wanted: Sweep, found: Run | None) -> Benched:
+        order = Order(
+            sweep=wanted,
+            token="1f3a9c2e",
+            modules=(MODULE,),
+            oeactl_version="0.1.0",
+            label=self.label,
+            sending=Sending(experts=self.experts),
+            found=found,
         )
+        return bench(self.site(), self.driver, self.store, order)
 
     def kept(self) -> Run:
         return self.store.load("last")
