@@ -233,14 +233,27 @@ class Call:
     def sudo_password(self) -> Secret:
         """sudo's password on whichever host asks for one: from OEACTL_SUDO_PASSWORD, or the person."""
         from oeactl.edges.sudo import VARIABLE
+
+        return self._secret(VARIABLE, "sudo password on")
+
+    @cached_property
+    def key_passphrase(self) -> Secret:
+        """What opens an encrypted key file: OEACTL_KEY_PASSPHRASE, or the person is asked."""
+        from oeactl.edges.ssh.keys import PASSPHRASE
+
+        return self._secret(PASSPHRASE, "passphrase of", each=True)
+
+    def _secret(self, variable: str, question: str, *, each: bool = False) -> Secret:
         from oeactl.edges.terminal import Secret
 
         return Secret(
-            variable=VARIABLE,
+            variable=variable,
+            question=question,
             environ=os.environ,
             answers=None if self.json else sys.stdin,
             stream=sys.stderr,
             pause=lambda: self.pause(),
+            each=each,
         )
 
     def emit(self, value: Any, text: Callable[[], Any]) -> None:

@@ -44,7 +44,7 @@ class Wired:
 @contextmanager
 def wired(call: Call, host: Host, *, yes: bool = False, progress: Progress | None = None) -> Iterator[Wired]:
     """Everything on one host, for the length of a command. progress: if not the call's own."""
-    remote = _remote(host)
+    remote = _remote(host, lambda path: call.key_passphrase(path))
     try:
         if needs_home(host):
             host = at_home(host, _home(remote))
@@ -73,7 +73,7 @@ def wired(call: Call, host: Host, *, yes: bool = False, progress: Progress | Non
         remote.close()
 
 
-def _agents(remote: Remote, host: Host, password: Callable[[str], str]) -> tuple[AgentLink, AgentLink]:
+def _agents(remote: Remote, host: Host, password: Callable[[str], str | None]) -> tuple[AgentLink, AgentLink]:
     """One on the host, one where its engine's files are: the same, unless they are in a container."""
     container = host.server.container if host.server else None
     root: dict[str, Any] = {"become": host.become, "password": password}
@@ -99,7 +99,7 @@ def _outside(host: Host, container: str) -> dict[str, Any]:
     return {"root": f"/docker/{container}", "state_dir": state_dir}
 
 
-def _remote(host: Host) -> Remote:
+def _remote(host: Host, passphrase: Callable[[str], str | None]) -> Remote:
     if host.is_local:
         from oeactl.edges.local import open_local
 
@@ -114,6 +114,7 @@ def _remote(host: Host) -> Remote:
         identity_file=host.identity_file,
         proxy_jump=host.proxy_jump,
         ssh_config=host.ssh_config,
+        passphrase=passphrase,
     )
 
 

@@ -159,7 +159,7 @@ class AgentLink:
         *,
         python: str | None = None,
         become: str | None = None,
-        password: Callable[[str], str] | None = None,
+        password: Callable[[str], str | None] | None = None,
         keep: bool = False,
         container: str | None = None,
     ) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from oeactl.errors import OeactlError, Unreachable
+from oeactl.errors import OeactlError, Unreachable, UsageError
 
 # The password is the first line of stdin. The shell eats it, or what is left over would become program text;
 # ``sudo -v`` is given it, and its time stamp, which is bound to this shell, then opens the way. Where none is
@@ -27,9 +27,9 @@ _ABSENT = ("sudo: not found", "sudo: command not found", "sudo: No such file")
 
 
 class Sudo:
-    """The way in on one host. password: where to get it, given the host's name; None where nobody has one."""
+    """The way in on one host. password: where to get it, given the host's name."""
 
-    def __init__(self, host: str, password: Callable[[str], str] | None = None) -> None:
+    def __init__(self, host: str, password: Callable[[str], str | None] | None = None) -> None:
         self._host = host
         self._ask = password
         self._password: str | None = None
@@ -52,6 +52,11 @@ class Sudo:
         """Get the password, and use it from now on. Raises UsageError where nobody can be asked."""
         assert self._ask is not None
         self._password = self._ask(self._host)
+        if self._password is None:
+            raise UsageError(
+                f"sudo on {self._host} asks for a password, and nobody here gives one",
+                hint=f"set {VARIABLE}, or allow it with NOPASSWD",
+            )
 
     def refusal(self, text: str) -> OeactlError | None:
         """What sudo's words mean; None where they are not a refusal."""

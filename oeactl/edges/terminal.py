@@ -198,39 +198,44 @@ class TerminalPrompt:
 class Secret:
     """A password that is asked for once, when it is first needed, by whichever thread that is.
 
-    variable: where it is taken from, if it is set there; else the person is asked, without an echo.
+    variable: where it is taken from, if it is set there; else the person is asked the question, without an
+    echo. each: once for each thing that it opens, not once for all.
     """
 
     def __init__(
         self,
         *,
         variable: str,
+        question: str,
         environ: Mapping[str, str],
         answers: TextIO | None,
         stream: TextIO,
         pause: Callable[[], None],
+        each: bool = False,
     ) -> None:
-        self._variable = variable
-        self._value = environ.get(variable) or None
+        self._question = question
+        self._set = environ.get(variable) or None
+        self._each = each
+        self._given: dict[str, str | None] = {}
         self._answers = answers
         self._stream = stream
         self._pause = pause
         self._turn = threading.Lock()
 
-    def __call__(self, host: str) -> str:
-        """Raises UsageError where nobody can be asked."""
+    def __call__(self, opens: str) -> str | None:
+        """The password for what it opens; None where nobody can be asked, or has none."""
+        if self._set is not None:
+            return self._set
         with self._turn:
-            if self._value is None:
-                self._value = self._asked(host)
-            return self._value
+            key = opens if self._each else ""
+            if key not in self._given:
+                self._given[key] = self._asked(opens)
+            return self._given[key]
 
-    def _asked(self, host: str) -> str:
+    def _asked(self, opens: str) -> str | None:
         if self._answers is None or not is_terminal(self._answers) or not is_terminal(self._stream):
-            raise UsageError(
-                f"sudo on {host} asks for a password, and nobody is at a terminal here",
-                hint=f"set {self._variable}, or allow it with NOPASSWD",
-            )
+            return None
         from getpass import getpass
 
         self._pause()
-        return getpass(f"sudo password on {host}: ", stream=self._stream)
+        return getpass(f"{self._question} {opens}: ", stream=self._stream) or None

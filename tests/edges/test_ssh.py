@@ -265,10 +265,14 @@ def test_an_encrypted_key_and_a_wrong_passphrase_are_two_errors_and_the_right_on
     config.write_text(config.read_text().replace("client_ed25519", "locked"))
     without = failure(reach(server))
     assert "encrypted" in "".join(without.details)
-    wrong = failure(reach(server, passphrase="battery staple"))
+    assert "OEACTL_KEY_PASSPHRASE" in str(without.hint)
+    unanswered = failure(reach(server, passphrase=lambda path: None))
+    assert "encrypted" in "".join(unanswered.details)
+    wrong = failure(reach(server, passphrase=lambda path: "battery staple"))
     assert "wrong passphrase" in "".join(wrong.details)
     assert "battery staple" not in str(wrong.details) + wrong.what + str(wrong.hint)
-    assert reach(server, passphrase="correct horse").run(("true",)).returncode == 0
+    right = {str(tmp_path / "locked"): "correct horse"}
+    assert reach(server, passphrase=right.get).run(("true",)).returncode == 0
 
 
 def test_too_many_wrong_keys_are_said_to_be_too_many(tmp_path: Path) -> None:

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import io
 import os
+import pty
 import shutil
 import subprocess
+import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +24,7 @@ import pytest
 from oeactl.edges.agent_link import AgentLink
 from oeactl.edges.files import _fields
 from oeactl.edges.local import open_local
-from oeactl.edges.sudo import VARIABLE
+from oeactl.edges.sudo import VARIABLE, Sudo
 from oeactl.edges.terminal import Secret
 from oeactl.errors import OeactlError, Refused, Unreachable, UsageError
 from tests.agent.test_ownership import Prefixed
@@ -204,16 +207,56 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_the_variable_is_taken_before_anybody_is_asked() -> None:
-    secret = Secret(
-        variable=VARIABLE, environ={VARIABLE: "x"}, answers=None, stream=io.StringIO(), pause=lambda: None
+def asking(
+    answers: io.StringIO | None, *, environ: Mapping[str, str] | None = None, each: bool = False
+) -> Secret:
+    return Secret(
+        variable=VARIABLE,
+        question="?",
+        environ=environ or {},
+        answers=answers,
+        stream=Terminal(),
+        pause=lambda: None,
+        each=each,
     )
-    assert secret("h1") == secret("h2") == "x"
+
+
+def test_the_variable_is_taken_before_anybody_is_asked() -> None:
+    assert asking(None, environ={VARIABLE: "x"})("h1") == "x"
 
 
 @pytest.mark.parametrize("answers", [None, io.StringIO()])
 def test_nobody_at_a_terminal_is_a_usage_error_that_names_the_variable(answers: io.StringIO | None) -> None:
-    secret = Secret(variable=VARIABLE, environ={}, answers=answers, stream=Terminal(), pause=lambda: None)
     with pytest.raises(UsageError) as caught:
-        secret("h1")
+        Sudo("h1", asking(answers)).learn()
     assert VARIABLE in str(caught.value.hint)
+
+
+ASK = """
+import sys
+from oeactl.edges.terminal import Secret
+secret = Secret(variable="V", question="word for", environ={{}}, answers=sys.stdin, stream=sys.stderr,
+                pause=lambda: None, each={each})
+print([secret(name) for name in ("h1", "h2", "h1")])
+"""
+
+
+@pytest.mark.parametrize(
+    ("each", "typed", "given"), [(False, ["one"], ["one"] * 3), (True, ["one", "two"], ["one", "two", "one"])]
+)
+def test_a_person_is_asked_once_for_all_or_once_for_each(
+    each: bool, typed: list[str], given: list[str]
+) -> None:
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execv(sys.executable, [sys.executable, "-c", ASK.format(each=each)])
+    shown, answers = b"", iter(typed)
+    with suppress(OSError):  # the terminal's end, once its last process is gone
+        while more := os.read(terminal, 4096):
+            shown += more
+            if shown.endswith(b": "):
+                os.write(terminal, next(answers).encode() + b"\n")
+    os.waitpid(pid, 0)
+    os.close(terminal)
+    assert str(given) in shown.decode()
+    assert shown.count(b"word for h1") == 1

@@ -6,7 +6,7 @@ Owns: the way in. Refuses: to connect before the first use.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from oeactl.ports import Remote
 
@@ -23,12 +23,12 @@ def open_ssh(
     connect_timeout_s: float = 10.0,
     dead_after_s: float = 15.0,
     environment: Mapping[str, str] = os.environ,
-    passphrase: str | None = None,
+    passphrase: Callable[[str], str | None] | None = None,
 ) -> Remote:
     """A remote that connects at its first use. None leaves a value to OpenSSH's configuration.
 
     dead_after_s: without an answer and without a byte moving for so long, the peer counts as dead.
-    passphrase: opens encrypted key files.
+    passphrase: what opens an encrypted key file, given its path; None where it stays closed.
 
     Raises UsageError, at the first use, for a configuration that cannot be followed.
     """

@@ -13,7 +13,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
@@ -131,7 +131,7 @@ class Dialer:
         timeout_s: float,
         dead_after_s: float,
         environment: Mapping[str, str],
-        passphrase: str | None,
+        passphrase: Callable[[str], str | None] | None,
     ) -> None:
         self._name = name
         self._target = target

@@ -18,6 +18,8 @@ from oeactl.errors import Unreachable
 
 Key = TypeVar("Key")
 
+PASSPHRASE = "OEACTL_KEY_PASSPHRASE"
+
 
 class Attempt(Value, frozen=True, kw_only=True):
     """A key by its name for people, and what became of it."""
@@ -67,7 +69,9 @@ def refusal(
         )
     if all("passphrase" in attempt.outcome for attempt in attempts):
         return Unreachable(
-            f"no key for {login} could be opened", hint="load it into ssh-agent: ssh-add", details=details
+            f"no key for {login} could be opened",
+            hint=f"load it into ssh-agent (ssh-add), or set {PASSPHRASE}",
+            details=details,
         )
     if allowed and "publickey" not in allowed:
         details = (*details, f"the server takes only: {', '.join(allowed)}")

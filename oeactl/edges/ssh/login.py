@@ -6,7 +6,7 @@ Owns: loading keys and offering them. Refuses: passwords.
 from __future__ import annotations
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -22,7 +22,7 @@ KEY_CLASSES = (paramiko.Ed25519Key, paramiko.ECDSAKey, paramiko.RSAKey)
 class Login:
     """Offer keys in the order of ``keys.in_order``, and say what became of each."""
 
-    def __init__(self, route: Route, passphrase: str | None) -> None:
+    def __init__(self, route: Route, passphrase: Callable[[str], str | None] | None) -> None:
         self._route = route
         self._passphrase = passphrase
 
@@ -62,7 +62,7 @@ class Login:
         return f"taken, but the server wants more: {', '.join(further)}" if further else None
 
 
-def _load(path: str, passphrase: str | None) -> paramiko.PKey | str:
+def _load(path: str, ask: Callable[[str], str | None] | None) -> paramiko.PKey | str:
     """The private key in a file, or why there is none."""
     encrypted = False
     for kind in KEY_CLASSES:
@@ -76,6 +76,7 @@ def _load(path: str, passphrase: str | None) -> paramiko.PKey | str:
             return error.strerror or str(error)
     if not encrypted:
         return "not a key that this client can use (hardware-backed keys work through ssh-agent only)"
+    passphrase = ask(path) if ask else None
     if passphrase is None:
         return "it is encrypted, and no passphrase was given"
     for kind in KEY_CLASSES:
