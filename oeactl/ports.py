@@ -191,6 +191,10 @@ class Server(Protocol):
         """What runs now. health: also ask it whether it is well, which makes the engine generate a token."""
         ...
 
+    def check(self, launch: Launch) -> None:
+        """Look whether ``launch`` can begin at all, while another still runs. Raises UsageError."""
+        ...
+
     def start(self, launch: Launch) -> Process:
         """Begin it detached. Raises Refused when the port is taken, naming by whom."""
         ...

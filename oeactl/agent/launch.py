@@ -28,7 +28,10 @@ def start(request: Request, client: Client) -> dict[str, object]:
     folder, launch = record.state_dir(request), request["launch"]
     refuse_second(record.read(folder))
     refuse_taken(port.port_of(launch["url"]))
-    python = _interpreter(launch)
+    python = interpreter(launch)
+    if not os.path.isdir(launch["cwd"]):
+        what = f"the folder {launch['cwd']} does not exist"
+        raise AgentError("usage", what, launch["cwd"], "correct server.cwd in hosts.yaml")
     mark = secrets.token_hex(8)
     record.prepare(folder)
     environment = {**process.base_environment(), **launch["env"]}
@@ -96,21 +99,14 @@ def refuse_taken(number: int) -> None:
     )
 
 
-def _interpreter(launch: dict[str, Any]) -> str:
-    """The absolute path of what is run; missing folders and files are told apart before anything begins."""
+def interpreter(launch: dict[str, Any]) -> str:
+    """The absolute path of what is run. Raises AgentError where it is missing, or not executable."""
     python: str = launch["python"]
     where = shutil.which(python, path={**process.base_environment(), **launch["env"]}.get("PATH"))
     if where is None:
         problem = "is not executable" if os.path.exists(python) else "does not exist on this host"
         raise AgentError(
             "usage", f"the interpreter {python} {problem}", python, "correct engine.python in hosts.yaml"
-        )
-    if not os.path.isdir(launch["cwd"]):
-        raise AgentError(
-            "usage",
-            f"the folder {launch['cwd']} does not exist",
-            launch["cwd"],
-            "correct server.cwd in hosts.yaml",
         )
     return os.path.abspath(where)
 

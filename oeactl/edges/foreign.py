@@ -57,6 +57,9 @@ class Unseen:
     def state(self, *, health: bool = True) -> ServerState:
         return ServerState(recorded=None, listener=None)
 
+    def check(self, launch: Launch) -> None:
+        raise _not_ours()
+
     def start(self, launch: Launch) -> Process:
         raise _not_ours()
 

@@ -25,9 +25,9 @@ from oeactl.core.recipe import Recipe
 from oeactl.core.revert import GoneByUpgrade, Reverting, plan_revert
 from oeactl.core.run import Arm
 from oeactl.core.transform import Transformer
-from oeactl.errors import Refused
+from oeactl.errors import OeactlError, Refused, UsageError
 from oeactl.flows.lease import LEASE_S
-from oeactl.flows.lifecycle import bring_up, server_of, take_down
+from oeactl.flows.lifecycle import bring_up, server_of, startable, take_down
 from oeactl.flows.probing import probe_of
 from oeactl.flows.prove import inactive, prove
 from oeactl.flows.site import Site, look, look_settled, model_facts
@@ -81,6 +81,10 @@ def ensure(site: Site, build: Build, *, operation: str, modules: tuple[str, ...]
         layers = write(site, build, survey, operation=operation, modules=modules)
     except Refused as refused:
         return _failure("not written", refused)
+    try:
+        startable(here, layers)
+    except UsageError as fault:
+        return _failure("not started", fault)
     take_down(site, server_of(site).state(health=False))
     try:
         outcome = bring_up(here, launch_of(here.host, layers))
@@ -175,5 +179,5 @@ def _transaction(
     )
 
 
-def _failure(kind: FailureKind, error: Refused) -> Failure:
+def _failure(kind: FailureKind, error: OeactlError) -> Failure:
     return Failure(kind=kind, what=error.what, tail=error.details[-20:])

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from oeactl.core.host import Launch, ServerState
+from collections.abc import Sequence
+
+from oeactl.core.host import Launch, Layer, ServerState
+from oeactl.core.launch import launch_of
 from oeactl.errors import Interrupted, OeactlError, Refused, UsageError
 from oeactl.flows.site import Site
 from oeactl.ports import Failed, Ready, Server
@@ -58,6 +61,23 @@ def stop_question(site: Site, state: ServerState, then: str = "") -> str | None:
             hint="end the other one the way it was started",
         )
     return f"Stop {describe(state)} on {site.host.name}{then}?"
+
+
+def startable(site: Site, layers: Sequence[Layer], *, or_else: str = "") -> None:
+    """Find out that the server can begin with these recipes, before the one that runs is stopped for it.
+
+    Raises UsageError for a mistake in hosts.yaml that would leave the host without a server. or_else: what
+    can be done without one, for the hint.
+    """
+    try:
+        server_of(site).check(launch_of(site.host, layers))
+    except UsageError as fault:
+        raise UsageError(
+            f"the server could not be started again, so nothing was touched: {fault.what}",
+            where=fault.where,
+            hint="; ".join(filter(None, (fault.hint, or_else))),
+            details=fault.details,
+        ) from fault
 
 
 def bring_up(site: Site, launch: Launch) -> Ready | Failed:

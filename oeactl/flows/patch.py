@@ -32,6 +32,7 @@ from oeactl.flows.lifecycle import (
     log_tail,
     remedy,
     server_of,
+    startable,
     stop_question,
     take_down,
 )
@@ -73,6 +74,8 @@ def patching(
     show(plan, survey)
     restart = restart and site.server is not None
     was = server_of(site).state(health=False) if restart else None
+    if was is not None:
+        startable(site, plan.layers_after)
     notes = (*bound.notes, *plan.notes)
     if dry_run:
         return Patched(status="dry-run", plan=plan, live="unchanged", notes=(*notes, _would(site, was)))

@@ -27,7 +27,7 @@ from oeactl.core.run import AppliedRecipe, Arm, Plan, PlannedTrial, Run
 from oeactl.errors import Refused, UsageError
 from oeactl.flows.build import Build, Wanted, planned, pristine
 from oeactl.flows.describe import config_sha256, engine_of
-from oeactl.flows.lifecycle import is_running, server_of
+from oeactl.flows.lifecycle import is_running, server_of, startable
 from oeactl.flows.site import Site, awake, claim, look_only, look_settled
 from oeactl.ports import Driver, Store
 
@@ -99,6 +99,7 @@ def prepare(site: Site, driver: Driver, store: Store, order: Order, *, only: boo
     awake(site, survey)
     if not only:
         claim(site, survey.journal)
+        startable(site, survey.journal.layers)
     state = server_of(site).state(health=False)
     builds, notes = _builds(site, order.arms, pristine(survey))
     runs = store.list().runs

@@ -20,7 +20,15 @@ from oeactl.core.revert import GoneByUpgrade, NothingToRevert, Reverting, plan_r
 from oeactl.errors import Degraded, Interrupted
 from oeactl.flows.intent import Intent, Steps, on_one
 from oeactl.flows.lease import LEASE_S, KeepingProgress, Lease
-from oeactl.flows.lifecycle import bring_up, is_running, last_words, server_of, stop_question, take_down
+from oeactl.flows.lifecycle import (
+    bring_up,
+    is_running,
+    last_words,
+    server_of,
+    startable,
+    stop_question,
+    take_down,
+)
 from oeactl.flows.prove import inactive, prove, remedy_after_exercise, strays
 from oeactl.flows.site import Site, awake, claim, look_settled
 from oeactl.ports import Failed
@@ -56,6 +64,9 @@ def reverting(
         yield Intent(survey=survey, operation=operation, what=what)
         return _close(site, survey, plan, operation, restored)
     was = server_of(site).state(health=False) if restart and site.server is not None else None
+    if was is not None and is_running(was):
+        alone = f"or the files alone: oeactl revert --no-restart --host {site.host.name}"
+        startable(site, plan.layers_after, or_else=alone)
     files = "what is left" if plan.layers_after else "the original files"
     question = stop_question(site, was, f" and start it with {files}") if was is not None else None
     yield Intent(

@@ -22,6 +22,7 @@ from oeactl.flows.lifecycle import (
     last_words,
     remedy,
     server_of,
+    startable,
     stop_question,
     take_down,
 )
@@ -63,6 +64,7 @@ def restarting(site: Site, *, operation: str) -> Steps[Served]:
     """Stop what runs, after a yes, and start it from hosts.yaml with the recipes on disk."""
     state = server_of(site).state(health=False)
     survey = _settled(site)
+    startable(site, survey.journal.layers)
     question = stop_question(site, state, " and start it again")
     yield Intent(survey=survey, operation=operation, what="restart", question=question, lasting=True)
     with _held(site, survey, "restart", operation) as leased:

@@ -143,3 +143,17 @@ def test_a_log_that_is_not_there_is_said_and_one_that_is_followed_ends_quietly(p
     place.standin.log.parent.mkdir(exist_ok=True)
     place.standin.log.write_text("first\nsecond\n")
     assert interrupted(place, "logs", "-f", "-n", "1", at="second") == (130, ["second"])
+
+
+def test_a_mistake_in_hosts_yaml_does_not_take_a_running_server_down(place: Served) -> None:
+    place.oeactl("start")
+    running = place.standin.pids()
+    for key, mistake in (("log", "/proc/1/server.log"), ("argv", ["/no/launch.py"]), ("cwd", "/no/folder")):
+        place.write(place.entry(**{key: mistake}))
+        for command in (["restart", "--yes"], ["patch", "--recipe", "few", "--yes"]):
+            error = place.oeactl(*command, code=2)["error"]
+            assert key == "cwd" or f"correct server.{key} in hosts.yaml" in error["hint"]
+            assert "/no/" in str(error) or "/proc/1/" in str(error)
+    assert place.standin.pids() == running
+    place.write()
+    assert place.oeactl("status")["files"][0]["state"] == "pristine"

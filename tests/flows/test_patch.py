@@ -83,7 +83,7 @@ def test_a_running_server_is_asked_about_then_all_is_written_restarted_proven_an
 def test_a_dry_run_shows_the_plan_asks_nothing_and_writes_nothing(ann: Operator) -> None:
     was = ann.world.running
     done = ann.patch(dry_run=True)
-    assert ann.world.asked == ["survey", "state"]
+    assert ann.world.asked == ["survey", "state", "check"]
     untouched(ann, was)
     assert len(ann.shown) == 1
     assert (done.status, done.live) == ("dry-run", "unchanged")

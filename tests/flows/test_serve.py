@@ -156,3 +156,28 @@ def test_a_host_without_a_server_entry_is_a_usage_error() -> None:
         with pytest.raises(UsageError, match=r"no server in hosts\.yaml") as refused:
             verb()
         assert refused.value.hint == "add hosts.box.server"
+
+
+@pytest.mark.parametrize("command", ["restart", "patch", "dry run", "revert"])
+def test_a_mistake_in_hosts_yaml_is_found_before_anything_is_asked_written_or_stopped(command: str) -> None:
+    operator = patched() if command == "revert" else Operator(World())
+    was, disk = operator.world.running, operator.world.disk
+    mistake = UsageError("the folder /nowhere does not exist", hint="correct server.cwd in hosts.yaml")
+    operator.world.meets("check", mistake)
+    with pytest.raises(UsageError, match="could not be started again, so nothing was touched") as failed:
+        {
+            "restart": operator.restart,
+            "patch": operator.patch,
+            "dry run": lambda: operator.patch(dry_run=True),
+            "revert": operator.revert,
+        }[command]()
+    assert operator.world.steps == []
+    assert operator.world.running is was and operator.world.disk == disk
+    assert operator.world.journal.lease is None
+    assert ("--no-restart" in (failed.value.hint or "")) is (command == "revert")
+
+
+def test_files_are_reverted_whatever_the_server_needs_where_none_is_restarted() -> None:
+    for operator in (patched(), patched(running=False)):
+        operator.world.meets("check", UsageError("no"))
+        assert operator.revert(restart=operator.world.running is None).status == "reverted"

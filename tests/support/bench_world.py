@@ -184,6 +184,9 @@ class FakeServer:
     def proofs(self) -> tuple[ProofFile, ...]:
         return self._world.proofs
 
+    def check(self, launch: Launch) -> None:
+        raise AssertionError("bench never starts a server")
+
     def start(self, launch: Launch) -> Process:
         raise AssertionError("bench never starts a server")
 

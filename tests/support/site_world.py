@@ -136,7 +136,7 @@ class World:
     @property
     def steps(self) -> list[str]:
         """All that was asked, but for looks and the lease."""
-        looks = ("survey", "state", "health", "lease", "settle")
+        looks = ("survey", "state", "health", "check", "lease", "settle")
         return [line for line in self.asked if line not in looks]
 
     def edit(self, data: bytes, **more: Any) -> None:
@@ -292,6 +292,9 @@ class FakeServer:
             healthy=well if health else None,
             health="" if well else "HTTP 503",
         )
+
+    def check(self, launch: Launch) -> None:
+        self._world.step("check", lambda: None)
 
     def start(self, launch: Launch) -> Process:
         def effect() -> Process:

@@ -39,6 +39,9 @@ class DockerServer(ProcessServer):
         )
         return msgspec.convert(answer, ServerState)
 
+    def check(self, launch: Launch) -> None:
+        """Nothing: the container that runs is the one that is started again, as it was made."""
+
     def start(self, launch: Launch) -> Process:
         answer = self._agent.ask(
             "container.start",

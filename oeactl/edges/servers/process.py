@@ -19,6 +19,7 @@ from oeactl.errors import UsageError
 from oeactl.ports import Agent, Failed, Progress, Ready
 
 STATE_S = 60.0
+CHECK_S = 120.0  # nvidia-smi, and an interpreter on a slow disk
 START_S = 150.0  # old connections on the port are waited out
 
 
@@ -67,6 +68,15 @@ class ProcessServer:
         """What runs. ``health``: also ask /health, which makes the engine generate a token."""
         answer = self._agent.ask("server.state", timeout_s=STATE_S, health=health, **self._place)
         return msgspec.convert(answer, ServerState)
+
+    def check(self, launch: Launch) -> None:
+        """Raise UsageError for what is in the way of ``launch`` on the host. Nothing is begun or made."""
+        self._check(launch)
+
+    def _check(self, launch: Launch, **more: Any) -> None:
+        self._agent.ask(
+            "server.startable", timeout_s=STATE_S + CHECK_S, launch=msgspec.to_builtins(launch), **more
+        )
 
     def start(self, launch: Launch) -> Process:
         answer = self._agent.ask(
