@@ -1,4 +1,4 @@
-"""``oeactl results report|export``: what was measured, for other readers."""
+"""``oeactl results report``: what was measured, for other readers."""
 
 from __future__ import annotations
 
@@ -15,14 +15,10 @@ if TYPE_CHECKING:
 RunArgument = Annotated[
     str, typer.Argument(metavar="RUN", help="A run's id, any part that fits it alone, or 'last'.")
 ]
-RunsArgument = Annotated[
-    list[str], typer.Argument(metavar="RUN…", help="Which runs; all of them if none is named.")
-]
 OutOption = Annotated[
     Path | None, typer.Option("--out", metavar="FILE", help="Write there instead of stdout.")
 ]
 ReportFormat = Annotated[str, typer.Option("--format", metavar="pr", help="pr: Markdown for a pull request.")]
-TableFormat = Annotated[str, typer.Option("--format", metavar="csv", help="csv: one row a level of a trial.")]
 
 
 def _store(call: Call) -> ResultsFolder:
@@ -45,22 +41,6 @@ def report(call: Call, run: RunArgument = "last", form: ReportFormat = "pr", out
             hint=f"oeactl results show {found.plan.run_id}",
         )
     _give(call, pr_report(found), out, {"path": found.path, "format": form})
-
-
-@command("oeactl results export --format csv > levels.csv", "oeactl results export last --out levels.csv")
-def export(
-    call: Call,
-    runs: RunsArgument = [],  # noqa: B006 - typer's way to say none
-    form: TableFormat = "csv",
-    out: OutOption = None,
-) -> None:
-    """Write levels as a table: one row a level of a trial, void ones with their reasons."""
-    from oeactl.render.table_file import csv_text, rows
-
-    _known(form, "csv")
-    store = _store(call)
-    found = [store.load(name) for name in runs] if runs else list(store.list().runs)
-    _give(call, csv_text(found), out, {"rows": rows(found)})
 
 
 def _known(form: str, *known: str) -> None:

@@ -1,4 +1,4 @@
-"""``oeactl results list|show|compare|attach``: what was measured."""
+"""``oeactl results``: what was measured."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from oeactl.cli.common import Call, command, group
-from oeactl.cli.report import export, report
+from oeactl.cli.report import report
+from oeactl.cli.tables import export, query
 
 if TYPE_CHECKING:
     from oeactl.core.run import Run
@@ -109,11 +110,12 @@ def attach(call: Call, run: RunArgument, file: FileArgument) -> None:
 
 
 results = group(
-    "What was measured: list the runs, show one, set two side by side, attach an evaluation.",
+    "What was measured: list the runs, show one, set two side by side, ask by SQL, attach an evaluation.",
     list_runs,
     show,
     compare,
     report,
+    query,
     export,
     attach,
 )

@@ -1,75 +1,47 @@
-"""Results as a flat table for other programs: one row a level of a trial.
+"""A table as text for other programs.
 
-Owns: the columns, with units in their names. Refuses: to leave out what is void; a column says so.
+Owns: RFC 4180, and how a value is written in it. Refuses: to leave a column out.
 """
 
 from __future__ import annotations
 
 import csv
 import io
-import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
-from oeactl.core.load import Distribution
-from oeactl.core.run import PointRecord, Run, Trial
+from oeactl.core.results import finite
+from oeactl.core.tables import Table
 
 
-def rows(runs: Iterable[Run]) -> list[dict[str, Any]]:
-    """One mapping a level, all with the same keys; None where something was not measured."""
-    return [_row(run, trial, point) for run in runs for trial in run.trials for point in trial.points]
-
-
-def csv_text(runs: Iterable[Run]) -> str:
-    """RFC 4180 with a header line; empty for what was not measured. Only the header's line without levels."""
-    made = rows(runs)
+def csv_text(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """A header line, then a line a row; empty for what is null."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, fieldnames=list(made[0]) if made else ["run_id"], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(made)
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(names)
+    writer.writerows([plain(value) for value in row] for row in rows)
     return text.getvalue()
 
 
-def _row(run: Run, trial: Trial, point: PointRecord) -> dict[str, Any]:
-    measured = point.measurement
-    recipes = [[recipe.recipe, recipe.revision, recipe.parameters] for recipe in trial.recipes]
-    return {
-        "run_id": run.plan.run_id,
-        "what": run.plan.what,
-        "host": trial.host.name,
-        "engine_version": trial.engine.version,
-        "model": trial.model.served_name or trial.model.path,
-        "gpus": trial.server.gpus,
-        "driver": trial.driver.name,
-        "trial": trial.name,
-        "arm": trial.arm,
-        "pair": trial.pair,
-        "order": trial.order,
-        "start": trial.start,
-        "recipes": json.dumps(recipes, sort_keys=True) if recipes else "",
-        "started_at": point.started_at.isoformat(),
-        "concurrency": point.point.concurrency,
-        "input_len": point.point.input_len,
-        "output_len": point.point.output_len,
-        "requests": point.point.requests,
-        "seed": point.point.seed,
-        "workload_sha256": point.workload_sha256,
-        "valid": point.valid,
-        "reasons": "; ".join(point.reasons),
-        "completed": measured.completed if measured else None,
-        "output_tokens": measured.output_tokens if measured else None,
-        "duration_s": measured.duration_s if measured else None,
-        "output_tokens_per_s": measured.output_tokens_per_s if measured else None,
-        "output_tokens_per_s_per_gpu": point.output_tokens_per_s_per_gpu,
-        **_spread("ttft_ms", measured.ttft_ms if measured else None),
-        **_spread("tpot_ms", measured.tpot_ms if measured else None),
-        **_spread("e2e_ms", measured.e2e_ms if measured else None),
-    }
+def table_csv(table: Table) -> str:
+    return csv_text([column.name for column in table.columns], table.rows)
 
 
-def _spread(name: str, found: Distribution | None) -> dict[str, float | None]:
-    return {
-        f"{name}_mean": found.mean if found else None,
-        f"{name}_median": found.median if found else None,
-        f"{name}_p99": found.p99 if found else None,
-    }
+def table_document(table: Table) -> list[dict[str, Any]]:
+    """For ``--json``: one mapping a row."""
+    names = [column.name for column in table.columns]
+    return [dict(zip(names, map(plain, row), strict=True)) for row in table.rows]
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON and CSV can hold it; times in UTC."""
+    if isinstance(value, datetime):
+        aware = value if value.tzinfo else value.replace(tzinfo=UTC)
+        return aware.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    if value is None or isinstance(value, str | bool | int | float | list | tuple | dict):
+        return finite(value)
+    try:
+        return float(value)  # a decimal
+    except (TypeError, ValueError):
+        return str(value)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import sys
 from pathlib import Path
@@ -95,7 +93,6 @@ def document(capsys: pytest.CaptureFixture[str], line: str, code: int = 0) -> An
         ("scan", 2, ["nothing to scan"]),
         ("scan --set k0=2", 2, ["two arms"]),
         ("run resume last", 2, ["there are no runs"]),
-        ("results export --format xls", 2, ["no format 'xls'"]),
     ],
 )
 def test_a_wrong_word_is_named(
@@ -143,13 +140,6 @@ def test_a_report_goes_to_stdout_or_a_file(kept: Path, capsys: pytest.CaptureFix
     assert (kept / "report.md").read_text() == out
     assert main(["results", "report", FIRST]) == 2
     assert main(["results", "report", THIRD, "--out", "no/such/folder.md"]) == 2
-
-
-def test_levels_go_into_a_table(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["results", "export", "--format", "csv"]) == 0
-    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
-    assert len(rows) == 2 + 2 + 16
-    assert document(capsys, f"results export {FIRST}")["rows"][0]["run_id"] == FIRST
 
 
 def test_a_bench_that_is_over_is_shown_again(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:

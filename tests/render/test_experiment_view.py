@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from typing import Any
 
@@ -21,9 +19,8 @@ from oeactl.render.experiment import (
     plan_view,
 )
 from oeactl.render.report import command_line, pr_report
-from oeactl.render.table_file import csv_text
 from tests.core.test_verdicts import a_comparison, measured
-from tests.support.runs import AT, OEA, a_run
+from tests.support.runs import AT, OEA
 
 ARMS = (Arm(name="A"), Arm(name="B", recipes=(OEA,)))
 
@@ -163,17 +160,3 @@ def test_the_command_of_the_report_names_all_that_was_chosen() -> None:
     assert words.startswith("oeactl ab --host @local --recipe oea --set k0=2 --set min_tokens=2 --pairs 4")
     assert "--concurrency 4,16 --input-len 64 --output-len 32" in words
     assert "--seed 5 --margin 0.03 --analysis regression --no-warm" in words
-
-
-def test_the_table_has_one_row_a_level_and_void_ones_say_why() -> None:
-    read = list(csv.DictReader(io.StringIO(csv_text([a_run(), a_concluded()]))))
-    assert len(read) == 2 + 16
-    assert [row["valid"] for row in read[:2]] == ["True", "False"]
-    assert read[0]["output_tokens_per_s"] == "400.0" and read[1]["output_tokens_per_s"] == ""
-    assert "none of 160 requests" in read[1]["reasons"]
-    assert {row["arm"] for row in read[2:]} == {"A", "B"}
-    assert json.loads(read[0]["recipes"]) == [["oea", 1, {"k0": 2, "min_tokens": 2}]]
-
-
-def test_a_table_of_nothing_is_a_header() -> None:
-    assert csv_text([]) == "run_id\n"
