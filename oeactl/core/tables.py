@@ -10,8 +10,8 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
 
+from oeactl.core.evidence import Gate
 from oeactl.core.experiment import Verdict
-from oeactl.core.gates import Gate
 from oeactl.core.host import Value
 from oeactl.core.load import Distribution
 from oeactl.core.redact import is_secret_name, redact_text
