@@ -9,12 +9,11 @@ from __future__ import annotations
 import io
 import json
 import os
-import subprocess
 import tarfile
 import time
 from typing import TYPE_CHECKING, Any
 
-from . import disk, process
+from . import disk, docker
 from .wire import AgentError, from_text, operation, uninterrupted
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ COPY_S = 120.0
 @operation("container.put_back")
 def put_back(request: Request, client: Client) -> dict[str, Any]:
     """The wire's Journal after a rollback Transaction. inside: the state folder in the container."""
-    name, journal_path = request["container"], f"{request['inside']}/journal.json"
+    name, journal_path = docker.inspect(request["container"]).name, f"{request['inside']}/journal.json"
     member, data = _read(name, journal_path)
     journal = json.loads(data)
     found = [(wanted, *_read(name, wanted["path"])) for wanted in request["files"]]
@@ -63,10 +62,11 @@ def _settle(journal: dict[str, Any], request: Request) -> None:
 
 
 def _read(name: str, path: str) -> tuple[tarfile.TarInfo, bytes]:
-    done = _docker(["docker", "cp", "-a", f"{name}:{path}", "-"], None)
+    done = docker.ask(["cp", "-a", f"{name}:{path}", "-"], timeout_s=COPY_S)
     if done.returncode != 0:
-        said = done.stderr.decode("utf-8", "replace").strip().splitlines()[-3:]
-        raise AgentError("refused", "docker cp cannot read it", path, f"docker inspect {name}", said)
+        raise AgentError(
+            "refused", "docker cp cannot read it", path, f"docker inspect {name}", docker.said(done)
+        )
     with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
         member = archive.getmembers()[0]
         file = archive.extractfile(member)
@@ -83,18 +83,9 @@ def _write(name: str, path: str, facts: tarfile.TarInfo, data: bytes) -> None:
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w") as archive:
         archive.addfile(member, io.BytesIO(data))
-    done = _docker(["docker", "cp", "-a", "-", f"{name}:{os.path.dirname(path)}"], stream.getvalue())
+    folder = f"{name}:{os.path.dirname(path)}"
+    done = docker.ask(["cp", "-a", "-", folder], data=stream.getvalue(), timeout_s=COPY_S)
     if done.returncode != 0:
-        said = done.stderr.decode("utf-8", "replace").strip().splitlines()[-3:]
-        raise AgentError("degraded", "docker cp cannot write it", path, f"docker inspect {name}", said)
-
-
-def _docker(argv: list[str], data: bytes | None) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(
-        argv,
-        input=data or b"",
-        capture_output=True,
-        timeout=COPY_S,
-        check=False,
-        env=process.base_environment(),
-    )
+        raise AgentError(
+            "degraded", "docker cp cannot write it", path, f"docker inspect {name}", docker.said(done)
+        )

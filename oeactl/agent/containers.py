@@ -1,7 +1,7 @@
 """A server in a docker container, seen from the docker host: docker begins and ends it, /proc shows it.
 
-Owns: what ``docker inspect`` says, ``container.start``, ``container.state``, its log, and what was known of
-its files. Refuses: to make, change or remove a container.
+Owns: ``container.start``, ``container.state``, its log, and what was known of its files. Refuses: to make one
+that is there anew, or to remove one.
 """
 
 from __future__ import annotations
@@ -11,79 +11,30 @@ import os
 import subprocess
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from . import commands, log, port, process, record
+from . import commands, docker, log, port, process, record
 from .launch import refuse_second, refuse_taken
 from .server import health
 from .wire import AgentError, operation
 
 if TYPE_CHECKING:
+    from .docker import Place
     from .process import Stat
     from .wire import Client, Request
 
-INSPECT_S = 30.0
 SETTLE_S = 3.0
 SEEN = "container.json"
 FOLLOWED = "container.log"
 
 
-class Container(NamedTuple):
-    """pid: of its main process, as the host numbers it; 0 when it does not run."""
-
-    identity: str
-    running: bool
-    pid: int
-    exit_code: int
-    restarts: int
-    restarting: bool
-    host_network: bool
-
-
-def inspect(name: str) -> Container:
-    """Raises AgentError where docker knows no such container, or does not answer."""
-    argv = ["docker", "inspect", "--type", "container", name]
-    try:
-        done = subprocess.run(
-            argv,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=INSPECT_S,
-            check=False,
-            env=process.base_environment(),
-        )
-    except OSError as error:
-        raise AgentError("usage", f"docker cannot be run: {error.strerror}", "docker") from error
-    except subprocess.TimeoutExpired:
-        raise AgentError("refused", f"docker does not answer within {INSPECT_S:g} s", name) from None
-    if done.returncode != 0:
-        said = done.stderr.decode("utf-8", "replace").strip().splitlines()[-3:]
-        unknown = any("no such" in line.lower() for line in said)
-        raise AgentError(
-            "usage" if unknown else "refused",
-            f"there is no container {name}" if unknown else "docker does not tell of it",
-            name,
-            "correct server.container; oeactl makes no container" if unknown else None,
-            said,
-        )
-    found = json.loads(done.stdout)[0]
-    state = found["State"]
-    return Container(
-        identity=found["Id"],
-        running=bool(state["Running"]) and not state.get("Restarting"),
-        pid=int(state["Pid"]),
-        exit_code=int(state["ExitCode"]),
-        restarts=int(found.get("RestartCount") or 0),
-        restarting=bool(state.get("Restarting")),
-        host_network=found["HostConfig"]["NetworkMode"] == "host",
-    )
-
-
-def starts_again(name: str, restarts: int) -> bool:
+def starts_again(place: Place, restarts: int) -> bool:
     """Whether docker starts it again after its main process ended. restarts: its count before."""
     limit = time.monotonic() + SETTLE_S
     while time.monotonic() < limit:
-        now = inspect(name)
+        now = docker.look(place)
+        if now is None:
+            return False  # made with --rm: it is gone
         if now.restarting or now.restarts > restarts:
             return True
         if not now.running:
@@ -93,31 +44,38 @@ def starts_again(name: str, restarts: int) -> bool:
 
 
 def restarts_of(request: Request) -> int:
-    return inspect(request["container"]).restarts if request.get("container") else 0
+    return docker.inspect(request["container"]).restarts if request.get("container") else 0
 
 
 @operation("container.start")
 def start(request: Request, client: Client) -> dict[str, object]:
-    """``docker start``; answers the main process, as the host numbers it. Its own arguments stay."""
-    folder, name = record.state_dir(request), request["container"]
+    """Begin it; answers the main process, as the host numbers it. Its own arguments stay.
+
+    A container that is not there is made: by ``docker run`` with the words of ``run``, or by compose.
+    """
+    folder, place = record.state_dir(request), request["container"]
     refuse_second(record.read(folder))
-    found = inspect(name)
-    if found.running:
-        raise AgentError("refused", f"the container {name} is already running", name, "oeactl restart")
+    found = docker.look(place)
+    if found is not None and found.running:
+        raise AgentError(
+            "refused", f"{docker.called(place)} is already running", found.name, "oeactl restart"
+        )
     refuse_taken(port.port_of(request["url"]))
     os.makedirs(folder, mode=0o700, exist_ok=True)
     since = time.time()
-    done = commands.run(["docker", "start", name], {}, None, request["deadline_s"])
+    words = _begin(place, found, patched=_kept(request) is not None)
+    done = commands.run(["docker", *words], place.get("env") or {}, None, request["deadline_s"])
     if done.returncode != 0:
-        raise AgentError("refused", "docker start failed", name, f"docker logs {name}", done.tail)
-    found = inspect(name)
+        what = f"docker {' '.join(words[:1])} failed"
+        raise AgentError("refused", what, docker.called(place), "docker says why", done.tail)
+    found = docker.inspect(place)
     leader = process.stat(found.pid) if found.pid else None
     if leader is None:
-        lines = tail(name, commands.TAIL_LINES)
+        lines = tail(found.name, commands.TAIL_LINES)
         what = f"the container ended at once, with {found.exit_code}"
-        raise AgentError("refused", what, name, f"docker logs {name}", lines)
+        raise AgentError("refused", what, found.name, f"docker logs {found.name}", lines)
     followed = os.path.join(folder, FOLLOWED)
-    _follow_into(name, since, followed)
+    _follow_into(found.name, since, followed)
     record.write(
         folder,
         record.Record(
@@ -135,6 +93,18 @@ def start(request: Request, client: Client) -> dict[str, object]:
         ),
     )
     return process.describe(leader)
+
+
+def _begin(place: Place, found: docker.Container | None, *, patched: bool) -> list[str]:
+    """docker's words that begin it. patched: inside of it, so that it must not be made anew."""
+    if place.get("name") is None:
+        stay = ["--no-recreate"] if patched else []
+        return [*docker.compose(place), "up", "-d", *stay, place["service"]]
+    if found is not None:
+        return ["start", place["name"]]
+    if not place.get("run"):
+        raise docker.missing(place)
+    return ["run", "-d", "--name", place["name"], *place["run"]]
 
 
 def _follow_into(name: str, since: float, path: str) -> None:
@@ -159,8 +129,8 @@ def _follow_into(name: str, since: float, path: str) -> None:
 def state(request: Request, client: Client) -> dict[str, Any]:
     """The wire's ServerState. A worker has the pid by which it knows itself: its proofs name that one."""
     last = record.read(record.state_dir(request))
-    found = inspect(request["container"])
-    leader = process.stat(found.pid) if found.running and found.pid else None
+    found = docker.look(request["container"])
+    leader = process.stat(found.pid) if found and found.running and found.pid else None
     members = process.Family(leader.key).look() if leader else []
     ours = bool(leader and last and last.key == leader.key)
     described = process.describe(leader) if leader else None
@@ -189,14 +159,30 @@ def _inside(one: Stat) -> dict[str, Any]:
     return described
 
 
+@operation("container.name")
+def name_of(request: Request, client: Client) -> str:
+    """What docker calls it. Raises AgentError where there is none."""
+    return docker.inspect(request["container"]).name
+
+
 @operation("container.known")
 def known(request: Request, client: Client) -> dict[str, Any]:
-    """Which container it is now, whether it runs, and what was kept of the last look inside."""
-    found = inspect(request["container"])
-    kept = None
+    """Which container it is now ("" where there is none), whether it runs, what was kept of a look inside."""
+    place = request["container"]
+    found, kept = docker.look(place), _kept(request)
+    if found is None and kept is None and not (place.get("run") or place.get("service")):
+        raise docker.missing(place)
+    return {
+        "identity": found.identity if found else "",
+        "running": bool(found and found.running),
+        "kept": kept,
+    }
+
+
+def _kept(request: Request) -> Any:
     with suppress(FileNotFoundError, ValueError), open(_seen(request), encoding="utf-8") as file:
-        kept = json.load(file)
-    return {"identity": found.identity, "running": found.running, "kept": kept}
+        return json.load(file)
+    return None
 
 
 @operation("container.keep")
@@ -238,7 +224,7 @@ def tail(name: str, count: int) -> list[str]:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            timeout=INSPECT_S,
+            timeout=docker.INSPECT_S,
             check=False,
             env=process.base_environment(),
         )
@@ -249,14 +235,14 @@ def tail(name: str, count: int) -> list[str]:
 @operation("container.log")
 def lines(request: Request, client: Client) -> list[str]:
     """The last ``count`` lines that it said."""
-    inspect(request["container"])
-    return tail(request["container"], request["count"])
+    return tail(docker.inspect(request["container"]).name, request["count"])
 
 
 @operation("container.follow")
 def follow(request: Request, client: Client) -> None:
     """Emit the last ``count`` lines and then every new one, until it ends or the client goes."""
-    argv = ["docker", "logs", "-f", "--tail", str(request["count"]), request["container"]]
+    name = docker.inspect(request["container"]).name
+    argv = ["docker", "logs", "-f", "--tail", str(request["count"]), name]
     child = subprocess.Popen(
         argv,
         stdin=subprocess.DEVNULL,

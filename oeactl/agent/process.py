@@ -191,8 +191,21 @@ def environment_of(pid: int) -> bytes:
         return b""
 
 
+_whole: list[bool] = []  # whether all of our own environment is the server's: so it is in a container
+
+
+def inherit_all() -> None:
+    """From here on a server's environment is all of ours."""
+    _whole.append(True)
+
+
 def base_environment() -> dict[str, str]:
-    """The few variables that a server gets from this host; the rest is written in hosts.yaml."""
+    """The few variables that a server gets from this host; the rest is written in hosts.yaml.
+
+    In a container all of them: what was made with it is the server's.
+    """
+    if _whole:
+        return dict(os.environ)
     return {name: value for name, value in os.environ.items() if name in INHERITED or name.startswith("LC_")}
 
 

@@ -207,7 +207,7 @@ class Watch:
 
     def _starts_again(self) -> bool:
         unit: str | None = self.request.get("unit")
-        container: str | None = self.request.get("container")
+        container = self.request.get("container")
         if unit:
             return units.starts_again(unit, self._restarts)
         return containers.starts_again(container, self._restarts) if container else False

@@ -203,6 +203,8 @@ def _perform(modules: Mapping[str, str], request: dict[str, Any], client: Client
         if name not in modules:
             raise AgentError("usage", f"this agent knows no operation {name!r}")
         steps.arm(request.pop("fault", None), client)
+        if request.pop("contained", False):
+            import_module(".process", __package__).inherit_all()
         import_module("." + modules[name], __package__)
         with client.heartbeat():
             return {"ok": _operations[name](request, client)}

@@ -11,6 +11,7 @@ import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from oeactl.core.host import Holder
@@ -75,28 +76,38 @@ def wired(call: Call, host: Host, *, yes: bool = False, progress: Progress | Non
 
 def _agents(remote: Remote, host: Host, password: Callable[[str], str | None]) -> tuple[AgentLink, AgentLink]:
     """One on the host, one where its engine's files are: the same, unless they are in a container."""
-    container = host.server.container if host.server else None
     root: dict[str, Any] = {"become": host.become, "password": password}
-    if container is None:
+    if not _contained(host):
         agent = AgentLink(remote, python=host.engine.python, keep=True, **root)
         return agent, agent
-    inner = AgentLink(remote, python=host.engine.python, container=container, **root)
-    return AgentLink(remote, keep=True, **root), inner
+    from oeactl.edges.containers import container_name, place_of
+
+    assert host.server is not None
+    outer = AgentLink(remote, keep=True, **root)
+    container = partial(container_name, outer, place_of(host.server))
+    return outer, AgentLink(remote, python=host.engine.python, container=container, **root)
+
+
+def _contained(host: Host) -> bool:
+    """Whether the engine's files are in a container."""
+    return host.server is not None and host.server.manager in ("docker", "compose")
 
 
 def _files(host: Host, agent: AgentLink, inner: AgentLink) -> AgentFiles | ContainerFiles:
-    from oeactl.edges.containers import ContainerFiles
-
-    container = host.server.container if host.server else None
-    if container is None:
+    if not _contained(host):
         return AgentFiles(agent)
-    return ContainerFiles(inner, agent, container=container, place=_outside(host, container))
+    from oeactl.edges.containers import ContainerFiles, place_of
+
+    assert host.server is not None
+    return ContainerFiles(inner, agent, container=place_of(host.server), place=_outside(host, host.server))
 
 
-def _outside(host: Host, container: str) -> dict[str, Any]:
+def _outside(host: Host, server: ServerSpec) -> dict[str, Any]:
     """Where a docker host keeps what it knows of a container."""
-    state_dir = f"{host.state_dir}/docker-{container}" if host.state_dir else None
-    return {"root": f"/docker/{container}", "state_dir": state_dir}
+    name = server.container or server.service
+    state_dir = f"{host.state_dir}/docker-{name}" if host.state_dir else None
+    root = f"/docker/{name}" if server.container else f"/compose{server.compose[0]}/{name}"
+    return {"root": root, "state_dir": state_dir}
 
 
 def _remote(host: Host, passphrase: Callable[[str], str | None]) -> Remote:
@@ -164,8 +175,8 @@ def _server(
         "api_key": key,
         "canary": spec.canary,
     }
-    if spec.container is not None:
-        return _docker_server(host, spec.container, agent, inner, root, common)
+    if _contained(host):
+        return _docker_server(host, spec, agent, inner, root, common)
     place = {**common, "root": root, "state_dir": host.state_dir, "log": spec.log}
     if spec.manager == "process":
         return ProcessServer(agent, **place)
@@ -181,18 +192,19 @@ def _server(
 
 def _docker_server(
     host: Host,
-    container: str,
+    spec: ServerSpec,
     agent: AgentLink,
     inner: AgentLink,
     root: Callable[[], str],
     common: dict[str, Any],
 ) -> Server:
+    from oeactl.edges.containers import place_of
     from oeactl.edges.servers.docker import DockerServer
 
-    outside = _outside(host, container)
+    outside = _outside(host, spec)
     return DockerServer(
         agent,
-        container=container,
+        container=place_of(spec),
         inner=inner,
         inside=lambda: {"root": root(), "state_dir": host.state_dir},
         root=lambda: outside["root"],

@@ -36,13 +36,14 @@ _TOP = HostsDocument.__struct_fields__
 _HERE = ("identity_file", "ssh_config")
 _THERE = ("state_dir", "engine.python", "engine.root", "server.cwd", "server.log")
 _NETWORK = ("address", "port", "user", "identity_file", "proxy_jump", "ssh_config")
-_LATER = ("compose",)
-_MANAGED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {  # manager -> keys it needs, keys not its own
-    "process": (("argv", "log"), ("start", "stop", "status", "unit", "container")),
-    "commands": (("start", "stop"), ("argv", "unit", "container")),
-    "systemd": (("unit", "log"), ("start", "stop", "status", "container")),
-    "docker": (("container",), ("start", "stop", "status", "unit", "log")),
+_MANAGED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {  # manager -> keys it needs, keys it may have
+    "process": (("argv", "log"), ()),
+    "commands": (("start", "stop"), ("status", "log")),
+    "systemd": (("unit", "log"), ("argv",)),
+    "docker": (("container",), ("run", "argv")),
+    "compose": (("compose", "service"), ("project", "argv")),
 }
+_OF_MANAGERS = tuple(dict.fromkeys(key for keys in _MANAGED.values() for some in keys for key in some))
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAME = re.compile(r"[A-Za-z0-9_:][A-Za-z0-9_.:%-]*")
 _UNIT = re.compile(r"[A-Za-z0-9_@.:\\-]+\.service")
@@ -91,7 +92,6 @@ def _defaults(top: Node) -> Node:
     node = Node(value=_members(top, "defaults"), where=where(top, "defaults"))
     if "address" in node.value:
         raise UsageError("'address' belongs to one host", where=where(node, "address"))
-    _refuse_later(node)
     build(node, Entry, "defaults")
     return node
 
@@ -153,7 +153,6 @@ class _Reading(Value, frozen=True, kw_only=True):
                     f"'{key}' says nothing of {LOCAL}: it is this machine", where=where(node, key)
                 )
         node = self._with_defaults(node, local)
-        _refuse_later(node)
         node = self.expand(node, local)
         entry = build(node, Entry, at)
         _check(entry, node, at)
@@ -166,17 +165,6 @@ class _Reading(Value, frozen=True, kw_only=True):
         left_out = (*(_NETWORK if local else ()), *(("server",) if not server or not server.value else ()))
         base = {key: value for key, value in self.defaults.value.items() if key not in left_out}
         return merged(Node(value=base, where=self.defaults.where), node)
-
-
-def _refuse_later(node: Node) -> None:
-    """Say of a manager to come that it is to come, before its keys are called unknown."""
-    manager = member(node, "server", "manager")
-    if manager is not None and manager.value in _LATER:
-        raise UsageError(
-            f"manager '{manager.value}' is not in this version of oeactl",
-            where=manager.where,
-            hint="use 'process', or 'commands' with your own start, stop and status commands",
-        )
 
 
 def _check(entry: Entry, node: Node, at: str) -> None:
@@ -218,12 +206,19 @@ def _faults(entry: Entry, server: ServerSpec) -> list[tuple[str, str, str | None
         fault("unit", f".unit' must be the name of a service, like glm5.service, not '{server.unit}'")
     if server.container is not None and not _CONTAINER.fullmatch(server.container):
         fault("container", f".container' cannot be '{server.container}'")
-    needed, foreign = _MANAGED[server.manager]
+    for key in ("project", "service"):
+        name = getattr(server, key)
+        if name is not None and not _CONTAINER.fullmatch(name):
+            fault(key, f".{key}' cannot be '{name}'")
+    for file in server.compose:
+        if not file.startswith(("/", "~/")):
+            fault("compose", f".compose' must be absolute paths on the host, not '{file}'")
+    needed, own = _MANAGED[server.manager]
     for key in needed:
         if not getattr(server, key):
             fault(key, f"' lacks '{key}', which manager '{server.manager}' needs")
-    for key in foreign:
-        if getattr(server, key):
+    for key in _OF_MANAGERS:
+        if getattr(server, key) and key not in (*needed, *own):
             fault(key, f".{key}' is not of manager '{server.manager}'")
     if server.manager == "process" and server.argv and not faults:
         if _INTERPRETER.fullmatch(PurePosixPath(server.argv[0]).name):
@@ -275,11 +270,11 @@ class _Expansion(Value, frozen=True, kw_only=True):
             node = _replaced(node, tuple(path.split(".")), there)
         for name in names:
             node = _replaced(node, ("server", "env", name), there)
-        return self._argv(node)
+        return self._words(self._words(node, "argv"), "run")
 
-    def _argv(self, node: Node) -> Node:
+    def _words(self, node: Node, key: str) -> Node:
         """Words of ``server.argv`` that are one variable, or a flag with one: how a key gets there."""
-        argv = member(node, "server", "argv")
+        argv = member(node, "server", key)
         if argv is None or not isinstance(argv.value, list):
             return node
         words = [
@@ -290,7 +285,7 @@ class _Expansion(Value, frozen=True, kw_only=True):
         ]
         server = member(node, "server")
         assert server is not None
-        inner = Node(value={**server.value, "argv": Node(value=words, where=argv.where)}, where=server.where)
+        inner = Node(value={**server.value, key: Node(value=words, where=argv.where)}, where=server.where)
         return Node(value={**node.value, "server": inner}, where=node.where)
 
     def _variables(self, text: str, place: str) -> str:

@@ -33,13 +33,15 @@ class ServerSpec(Value, frozen=True, kw_only=True):
     """How the server is begun and asked. argv comes after the interpreter; url is as seen on the host.
 
     start, stop, status: argv of the ``commands`` manager (status is optional; exit code 0 means running).
-    unit: of the ``systemd`` manager; container: of the ``docker`` manager; argv and env are then what the
-    unit or the container itself says, for whoever asks.
+    unit: of the ``systemd`` manager; argv and env are then what the unit itself says, for whoever asks.
+    container: of the ``docker`` manager, by name; run: the words of ``docker run`` that make it where it is
+    not there. compose (files), project, service: of the ``compose`` manager. With both argv is what the
+    container runs, for whoever asks, and env the variables of docker's own process.
     gpus: None when not stated. api_key_env: the name of a variable on this machine. canary: completions that
     must come, beside the first, before the server counts as ready.
     """
 
-    manager: Literal["process", "commands", "systemd", "docker"] = "process"
+    manager: Literal["process", "commands", "systemd", "docker", "compose"] = "process"
     url: str = "http://127.0.0.1:30000"
     gpus: Annotated[int, msgspec.Meta(ge=0)] | None = None
     cwd: str | None = None
@@ -50,6 +52,10 @@ class ServerSpec(Value, frozen=True, kw_only=True):
     status: tuple[str, ...] = ()
     unit: str | None = None
     container: str | None = None
+    run: tuple[str, ...] = ()
+    compose: tuple[str, ...] = ()
+    project: str | None = None
+    service: str | None = None
     log: str = ""
     api_key_env: str | None = None
     canary: Annotated[int, msgspec.Meta(ge=0)] = 0
@@ -200,6 +206,7 @@ def at_home(host: Host, home: str) -> Host:
             cwd=there(server.cwd),
             log=_homed(server.log, home),
             env={name: _homed(value, home) for name, value in server.env.items()},
+            compose=tuple(_homed(file, home) for file in server.compose),
         )
     engine = msgspec.structs.replace(
         host.engine, python=there(host.engine.python), root=there(host.engine.root)

@@ -100,7 +100,7 @@ def added_fault(host: Host, *, args: Sequence[str], env: Mapping[str, str]) -> s
     if args and host.server.manager == "systemd" and not host.server.argv:
         words = " ".join(args)
         return f"it adds {words} to the launch, and server.argv does not say what the unit starts"
-    if host.server.manager == "docker":
+    if host.server.manager in ("docker", "compose"):
         return "it changes how the server is started, and a container keeps what it was made with"
     return None
 

@@ -150,7 +150,7 @@ class AgentLink:
 
     become: None, or "sudo" to act as root. password: where sudo's is had from, if it asks for one. keep: ask
     one program in turns instead of starting one for each question; it ends with ``close``, or a minute after
-    the last. container: run it there, by ``docker exec -i``; python is then the container's.
+    the last. container: says in which to run it, by ``docker exec -i``; python is then the container's.
     """
 
     def __init__(
@@ -161,7 +161,7 @@ class AgentLink:
         become: str | None = None,
         password: Callable[[str], str | None] | None = None,
         keep: bool = False,
-        container: str | None = None,
+        container: Callable[[], str] | None = None,
     ) -> None:
         if become not in (None, "sudo"):
             raise UsageError(
@@ -173,8 +173,8 @@ class AgentLink:
         self._remote = remote
         self._python = python or "python3"
         self._sudo = Sudo(remote.name, password) if become else None
-        inside = ("docker", "exec", "-i", container) if container else ()
-        self._words = (*inside, self._python, "-I", "-S", "-c", BOOTSTRAP)
+        self._container = container
+        self._told = {"contained": True} if container else {}
         self._keep = keep
         self._turn = threading.Lock()
         self._kept: Dialogue | None = None
@@ -195,7 +195,8 @@ class AgentLink:
                 self._turn.release()
         sentinel = secrets.token_hex(16)
         argv, first = self._way_in()
-        done = self._remote.run(argv, stdin=first + message(op, sentinel, fields), timeout_s=timeout_s)
+        words = message(op, sentinel, {**fields, **self._told})
+        done = self._remote.run(argv, stdin=first + words, timeout_s=timeout_s)
         frames = Frames(sentinel)
         for kind, body in frames.feed(done.stdout):
             if kind == "answer":
@@ -210,7 +211,7 @@ class AgentLink:
             self._end_kept()
         sentinel = secrets.token_hex(16)
         frames = Frames(sentinel)
-        words = request(op, sentinel, fields)
+        words = request(op, sentinel, {**fields, **self._told})
         if self._kept is None:
             argv, first = self._way_in()
             talk = self._remote.converse(argv)
@@ -239,9 +240,11 @@ class AgentLink:
 
     def _way_in(self) -> tuple[tuple[str, ...], bytes]:
         """The program's argv, and what goes on its stdin before all else."""
+        inside = ("docker", "exec", "-i", self._container()) if self._container else ()
+        words = (*inside, self._python, "-I", "-S", "-c", BOOTSTRAP)
         if self._sudo is None:
-            return self._words, b""
-        return self._sudo.argv(self._words), self._sudo.first()
+            return words, b""
+        return self._sudo.argv(words), self._sudo.first()
 
     def _learn(self) -> None:
         assert self._sudo is not None
@@ -261,7 +264,8 @@ class AgentLink:
         sentinel = secrets.token_hex(16)
         words, first = self._way_in()
         argv = ("sh", "-c", 'exec "$@" 2>&1', "sh", *words)
-        with self._remote.stream(argv, stdin=first + message(op, sentinel, fields)) as lines:
+        sent = first + message(op, sentinel, {**fields, **self._told})
+        with self._remote.stream(argv, stdin=sent) as lines:
             yield self._events(lines, Frames(sentinel))
 
     def _events(self, lines: Iterator[bytes], frames: Frames) -> Iterator[Mapping[str, Any]]:

@@ -6,6 +6,7 @@ was made anew has its image's files again, and that is noticed. Refuses: file wo
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -21,22 +22,51 @@ from oeactl.core.host import (
     Transaction,
     Written,
 )
+from oeactl.core.inventory import ServerSpec
 from oeactl.edges.files import AgentFiles
 from oeactl.errors import Refused
 from oeactl.ports import Agent
 
 
+def place_of(server: ServerSpec) -> dict[str, Any]:
+    """Which container a server's entry means, as the agent wants it: by name, or by compose's files and
+    service. env: of docker's own process, for what its arguments or compose's file leave to it.
+    """
+    if server.manager == "compose":
+        where = {"files": list(server.compose), "project": server.project, "service": server.service}
+        return {**where, "env": dict(server.env)}
+    return {"name": server.container, "run": list(server.run), "env": dict(server.env)}
+
+
+def container_name(outer: Agent, container: Mapping[str, Any]) -> str:
+    """What docker calls the container now. Raises UsageError where a service has none."""
+    if container.get("name"):
+        return str(container["name"])
+    return str(outer.ask("container.name", container=container))
+
+
+def compose_words(container: Mapping[str, Any]) -> tuple[str, ...]:
+    """docker's words before a command of compose; none for a container by name."""
+    if container.get("name"):
+        return ()
+    files = [word for file in container["files"] for word in ("-f", file)]
+    return ("compose", *files, *(("-p", container["project"]) if container["project"] else ()))
+
+
 class ContainerFiles:
-    """ports.Files. inner: an agent in the container; outer: one on its docker host.
+    """ports.Files. inner: an agent in the container; outer: one on its docker host; container: ``place_of``.
 
     place: root and state_dir of the record on the docker host; leases are there, since they outlast a stop.
     """
 
-    def __init__(self, inner: Agent, outer: Agent, *, container: str, place: dict[str, Any]) -> None:
+    def __init__(
+        self, inner: Agent, outer: Agent, *, container: dict[str, Any], place: dict[str, Any]
+    ) -> None:
         self._files = AgentFiles(inner)
         self._outer = outer
         self._outside = AgentFiles(outer)
         self._container = container
+        self._name = str(container.get("name") or container["service"])
         self._place = place
         self._last: Survey | None = None
 
@@ -71,7 +101,7 @@ class ContainerFiles:
         """What undoes a change whose container does not come up with it. Raises Refused for all else."""
         if transaction.kind == "patch" or not known["kept"]:
             raise Refused(
-                f"the container {self._container} does not run, and its files are inside",
+                f"the container {self._name} does not run, and its files are inside",
                 where=self._outer.name,
                 hint="oeactl start; then this again",
             )
@@ -85,14 +115,14 @@ class ContainerFiles:
             layers=fields["layers"],
         )
         journal = msgspec.convert(answer, Journal)
-        note = f"the container {self._container} does not run: put back by docker cp"
+        note = f"the container {self._name} does not run: put back by docker cp"
         return Written(operation=transaction.operation, journal=journal, notes=(note,))
 
     def recover(self, *, root: str, state_dir: str | None, force: bool = False) -> Journal:
         known = self._known()
         kept = msgspec.convert(known["kept"]["survey"], Survey) if known["kept"] else None
         if not known["running"]:
-            raise Refused(f"the container {self._container} does not run", hint="oeactl start")
+            raise Refused(f"the container {self._name} does not run", hint="oeactl start")
         journal = self._files.recover(root=root, state_dir=state_dir, force=force)
         names = [layer.recipe for layer in kept.journal.layers] if kept else []
         self._refresh(journal)

@@ -111,7 +111,7 @@ def _machine(patient: Patient, folders: tuple[str, ...]) -> MachineFacts:
     needed = [command[0] for command in (server.start, server.stop) if command] if server else []
     if server and server.manager == "systemd":
         needed.append("systemctl")
-    if server and server.manager == "docker":
+    if server and server.manager in ("docker", "compose"):
         needed.append("docker")
     programs = ("nvidia-smi", *needed)
     return patient.machine.look(folders=folders, programs=programs, env=server.env if server else {})

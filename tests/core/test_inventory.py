@@ -202,7 +202,7 @@ def test_a_mistake_has_its_line_and_its_remedy(text: str, line: int, what: str, 
     ("server", "what", "hint"),
     [
         ("manager: docker", "lacks 'container', which manager 'docker' needs", None),
-        ("manager: compose", "manager 'compose' is not in this version", "process"),
+        ("manager: compose", "lacks 'compose', which manager 'compose' needs", None),
         ("manager: systemd", "lacks 'unit', which manager 'systemd' needs", None),
         ("manager: dokcer", "'hosts.a.server.manager' must be 'process' or 'commands'", None),
         ("{}", "'hosts.a.server' lacks 'argv'", None),

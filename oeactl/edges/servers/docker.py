@@ -1,12 +1,12 @@
-"""A server in a docker container that its owner made.
+"""A server in a docker container: one by name, or that of a compose service.
 
-Owns: ports.Server over docker, on the docker host. Refuses: to make a container anew: the one there is is
-started and stopped, with the arguments and the environment it was made with.
+Owns: ports.Server over docker, on the docker host. Refuses: to start it with other arguments or another
+environment than it was made with.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,22 +14,26 @@ import msgspec
 
 from oeactl.core.host import Launch, Process, ProofFile, ServerState
 from oeactl.core.redact import redact_text
+from oeactl.edges.containers import compose_words
 from oeactl.edges.servers.process import STATE_S, ProcessServer
 from oeactl.ports import Agent, Failed, Progress, Ready
 
-START_S = 150.0
+START_S = 600.0  # an image may have to be unpacked
 
 
 class DockerServer(ProcessServer):
-    """ports.Server by ``docker start`` and ``stop``. agent: on the docker host; inner: in the container.
+    """ports.Server by docker. agent: on the docker host; inner: in the container; container: which one
+    (``oeactl.edges.containers.place_of``).
 
     place: root and state_dir are those of the record on the docker host. inside: the engine's root and state
     folder in the container, asked late.
     """
 
-    def __init__(self, agent: Agent, *, container: str, inner: Agent, inside: Any, **place: Any) -> None:
+    def __init__(
+        self, agent: Agent, *, container: Mapping[str, Any], inner: Agent, inside: Any, **place: Any
+    ) -> None:
         super().__init__(agent, log="", **place)
-        self._container = container
+        self._container = dict(container)
         self._inner = inner
         self._inside = inside
 
@@ -45,7 +49,7 @@ class DockerServer(ProcessServer):
     def start(self, launch: Launch) -> Process:
         answer = self._agent.ask(
             "container.start",
-            timeout_s=2 * START_S,
+            timeout_s=START_S + 60.0,
             container=self._container,
             deadline_s=START_S,
             **self._place,
@@ -57,9 +61,10 @@ class DockerServer(ProcessServer):
 
     def stop(self, progress: Progress, *, foreign: bool = False) -> None:
         """Let docker stop it: its owner named the container, so whose server it ends is not asked."""
-        seconds = str(max(1, round(self._stop_timeout_s)))
-        command = ["docker", "stop", "-t", seconds, self._container]
-        self._stop(progress, command=command)
+        place, seconds = self._container, str(max(1, round(self._stop_timeout_s)))
+        words = ["stop", "-t", seconds, place.get("name") or place["service"]]
+        command = ["docker", *compose_words(place), *words]
+        self._stop(progress, command=command, env=place["env"])
         self._agent.ask("container.ended", **self._place)
 
     def log_lines(self, count: int) -> tuple[str, ...]:
