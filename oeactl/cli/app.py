@@ -50,7 +50,8 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {  # section -> command -> (mo
         "hosts": ("hosts", "List the hosts of hosts.yaml, or show one."),
         "recipes": ("recipes", "List the recipes, or show one with its parameters."),
         "recipe": ("recipe", "Work on one: show, check, new, lint, test, import, export."),
-        "results": ("results", "What was measured: list, show, compare, attach."),
+        "results": ("results", "What was measured: list, show, compare, query, export, attach."),
+        "history": ("history", "Show how fast a host's original engine was over time."),
         "predict": ("predict", "Predict the distinct experts a step reads, and what OEA leaves."),
     },
 }
