@@ -208,9 +208,8 @@ def _told(value: object) -> str:
     if value is None or value == []:
         return "none"
     if isinstance(value, list):
-        return ", ".join(
-            f"{value.count(one)} x {one}" if value.count(one) > 1 else one for one in dict.fromkeys(value)
-        )
+        counts = {one: value.count(one) for one in value}
+        return ", ".join(one if count == 1 else f"{count} x {one}" for one, count in counts.items())
     if isinstance(value, dict):
         return " ".join(f"{key}={text}" for key, text in sorted(value.items())) or "none"
     text = str(value)

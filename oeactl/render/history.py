@@ -58,7 +58,8 @@ def _block(series: Series) -> list[str]:
         drawn = "·" * place + "o" + "·" * (_WIDE - 1 - place)
         restarts = f"{one.trials} trial{'' if one.trials == 1 else 's'}"
         lines.append(
-            f"  {one.at:%Y-%m-%d %H:%M}  {one.output_tokens_per_s:>10,.1f} tok/s  {drawn}  {restarts}  {one.run_id}"
+            f"  {one.at:%Y-%m-%d %H:%M}  {one.output_tokens_per_s:>10,.1f} tok/s  {drawn}  "
+            f"{restarts}  {one.run_id}"
         )
     if series.low is None or series.high is None:
         lines.append(f"  no band yet: it takes {FEWEST} baselines that differ, before the newest")
