@@ -30,6 +30,7 @@ from oeactl.core.quality import Answer
 from oeactl.core.recording import Comparison, Recording
 from oeactl.core.routing import RoutedRequest
 from oeactl.core.run import Analysis, DriverRecord, Listing, Plan, PointRecord, RawFile, Run, Trial
+from oeactl.core.telemetry import Sample
 
 
 class Completed(Value, frozen=True, kw_only=True):
@@ -242,6 +243,26 @@ class Engine(Protocol):
         """Complete each text greedily, with log-probabilities. Raises UsageError where they are not returned,
         VoidMeasurement where an answer failed.
         """
+        ...
+
+
+class Samples(Protocol):
+    """What is seen of a host while something runs there."""
+
+    def between(self, begin: float, end: float) -> tuple[Sample, ...]:
+        """Those that were heard from ``begin`` to ``end``, unix seconds by our clock; the newest are kept."""
+        ...
+
+    def why(self) -> dict[str, str]:
+        """What is not there at all -> why."""
+        ...
+
+
+class Telemetry(Protocol):
+    """The host's machine, cards and engine, sampled every second. Nothing that fails here fails the work."""
+
+    def watching(self, own: Sequence[int]) -> AbstractContextManager[Samples]:
+        """Sample for the length of the block. own: pids of the server, by which its cards are known."""
         ...
 
 

@@ -19,6 +19,7 @@ from oeactl.edges.clock import SystemClock
 from oeactl.edges.drivers.light import LightClient
 from oeactl.edges.foreign import Found, NoFiles, find, read_url
 from oeactl.edges.local import open_local
+from oeactl.edges.telemetry import AgentTelemetry
 from oeactl.errors import UsageError
 from oeactl.flows.bench_url import Foreign
 from oeactl.flows.describe import gpus_of
@@ -83,7 +84,7 @@ def _there(call: Call, agent: AgentLink, url: str, load: Load, model: str | None
         gpus=gpus_of(found.info),
     )
     return There(
-        site=_site(call, found.host.name),
+        site=_site(call, found, AgentTelemetry(agent, url=url, api_key=key, machine=found.is_here)),
         foreign=foreign,
         driver=driver,
         with_dataset=partial(with_dataset, load=load),
@@ -99,9 +100,9 @@ def _settled(load: Load, found: Found) -> Load:
     return replace(load, dataset="random-ids" if ids and not drafts else "natural")
 
 
-def _site(call: Call, name: str) -> Site:
+def _site(call: Call, found: Found, telemetry: AgentTelemetry) -> Site:
     return Site(
-        host=Host(name=name),
+        host=Host(name=found.host.name),
         files=NoFiles(),
         server=None,
         engine=None,
@@ -109,6 +110,7 @@ def _site(call: Call, name: str) -> Site:
         progress=call.progress,
         prompt=call.prompt(False),
         holder=Holder(user=getpass.getuser(), host=platform.node(), pid=os.getpid()),
+        telemetry=telemetry,
     )
 
 

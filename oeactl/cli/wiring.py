@@ -22,7 +22,7 @@ from oeactl.edges.files import AgentFiles
 from oeactl.edges.local import is_alive
 from oeactl.errors import UsageError
 from oeactl.flows.site import Site, survey_request
-from oeactl.ports import Driver, Engine, Progress, Remote, Server
+from oeactl.ports import Driver, Engine, Progress, Remote, Server, Telemetry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,6 +62,7 @@ def wired(call: Call, host: Host, *, yes: bool = False, progress: Progress | Non
             prompt=call.prompt(yes),
             holder=Holder(user=getpass.getuser(), host=platform.node(), pid=os.getpid()),
             alive=is_alive,
+            telemetry=_telemetry(host, agent, key),
         )
         yield Wired(
             site=site,
@@ -217,6 +218,12 @@ def _engine(host: Host, agent: AgentLink, key: str | None) -> Engine | None:
     from oeactl.edges.engines.sglang import SglangEngine
 
     return SglangEngine(agent, url=host.server.url, api_key=key) if host.server else None
+
+
+def _telemetry(host: Host, agent: AgentLink, key: str | None) -> Telemetry | None:
+    from oeactl.edges.telemetry import AgentTelemetry
+
+    return AgentTelemetry(agent, url=host.server.url, api_key=key) if host.server else None
 
 
 def _driver(host: Host, agent: AgentLink, key: str | None) -> Driver:

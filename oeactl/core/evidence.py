@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from oeactl.core.host import Process, ServerState, Value
+from oeactl.core.host import Process, ServerState, Survey, Value
 from oeactl.core.load import ClientLoad, DatasetKind, Measurement, PerRequest, Point
+from oeactl.core.telemetry import Watched
 
 Outcome = Literal["pass", "fail", "not_measured"]
 
@@ -52,7 +53,8 @@ class Evidence(Value, frozen=True, kw_only=True):
     token_after: a token was generated after the level; None when that was not tried. gpus: cards on the host.
     activations: None where nobody could look. warm_up_rates: of its bursts; warmed_up: they had settled.
     client: how the client fared, None where it does not tell. eos_ignored: answers could not end early.
-    input_exact: prompts have the length asked in tokens.
+    input_exact: prompts have the length asked in tokens. watched: the host
+    meanwhile, None where nobody looked.
     """
 
     point: Point
@@ -73,6 +75,7 @@ class Evidence(Value, frozen=True, kw_only=True):
     dataset: DatasetKind = "random-ids"
     eos_ignored: bool = True
     input_exact: bool = True
+    watched: Watched | None = None
 
 
 def passed(name: str, reason: str = "", *, warning: bool = False) -> Gate:
@@ -99,3 +102,20 @@ def leader(state: ServerState) -> Process | None:
 def identity(process: Process) -> tuple[int, int, str]:
     """What no other process shares: pid, start time, boot."""
     return (process.pid, process.start_ticks, process.boot_id)
+
+
+def targets(before: Survey, after: Survey) -> tuple[Target, ...]:
+    """The files that recipes change, as they were and as they are, beside what the journal said before."""
+    expected = {file.path: file.expected_sha256 for file in before.journal.files}
+    now = {file.path: file.sha256 for file in after.files if not file.missing}
+    return tuple(
+        Target(
+            module=file.module,
+            path=file.path,
+            expected_sha256=expected.get(file.path),
+            before_sha256=file.sha256,
+            after_sha256=now.get(file.path, ""),
+        )
+        for file in before.files
+        if not file.missing
+    )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from oeactl.core.answers import look
 from oeactl.core.evidence import Evidence, Gate, failed, identity, leader, not_seen, nothing, passed
 from oeactl.core.host import Process
-from oeactl.core.machine_gates import client_gate, gpu_gate
+from oeactl.core.machine_gates import client_gate, foreign_gate, throttling_gate
 
 #: Mean streams in flight over those asked for. Ten requests of one length a stream, out of step with one
 #: another, end in a ramp-down of half a request's time: 10 / 10.5 = 0.95 is the least an ideal client shows.
@@ -42,8 +42,8 @@ def judge(evidence: Evidence) -> tuple[Gate, ...]:
         _source(evidence),
         _activation(evidence),
         _answers(evidence),
-        gpu_gate("gpu_throttling", evidence),
-        gpu_gate("gpu_foreign", evidence),
+        throttling_gate(evidence),
+        foreign_gate(evidence),
         client_gate(evidence),
     )
 

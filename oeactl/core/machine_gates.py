@@ -6,10 +6,13 @@ Owns: their thresholds. Refuses: what gates.py judges.
 from __future__ import annotations
 
 from oeactl.core.evidence import Evidence, Gate, failed, not_seen, passed
+from oeactl.core.telemetry import POWER_CAP, Foreign, Watched
 
 #: A client that takes a core, or sees tokens late by a tenth of the time between them, measures itself.
 _CLIENT_CORE = 0.9
 _CLIENT_LAG = 0.1
+#: A prefill meets the power cap for a moment; a level that runs at it runs at another speed each time.
+_CAPPED = 0.05
 
 
 def client_gate(evidence: Evidence) -> Gate:
@@ -29,5 +32,64 @@ def client_gate(evidence: Evidence) -> Gate:
     return passed(name, f"{late}; {cpu}", warning=client.lag_p99_ms > gap_ms)
 
 
-def gpu_gate(name: str, evidence: Evidence) -> Gate:
-    return not_seen(name, "GPU telemetry is not taken yet" if evidence.gpus else "no GPU on this host")
+def throttling_gate(evidence: Evidence) -> Gate:
+    """Clocks held down by heat or a brake at any time, or by the power cap for long."""
+    name, watched = "gpu_throttling", evidence.watched
+    if watched is None or not watched.cards:
+        return not_seen(name, _blind(evidence, watched))
+    telling = [card for card in watched.loaded if card.throttled is not None]
+    if not telling:
+        return not_seen(name, "these cards do not say why their clocks are held down")
+    held = [
+        (card.index, reason, share)
+        for card in telling
+        for reason, share in (card.throttled or {}).items()
+        if reason != POWER_CAP or share > _CAPPED
+    ]
+    if held:
+        index, reason, share = max(held, key=lambda one: one[2])
+        more = f", and {len(held) - 1} more" if len(held) > 1 else ""
+        way_out = "; a lower clock that holds: nvidia-smi -lgc" if reason == POWER_CAP else ""
+        return failed(name, f"{reason} on GPU {index} in {share:.0%} of the samples{more}{way_out}")
+    capped = max((card.throttled or {}).get(POWER_CAP, 0.0) for card in telling)
+    seen = f"{min(card.samples for card in telling)} samples of {_count(len(telling), 'card')}"
+    if capped:
+        return passed(name, f"power cap in {capped:.0%} of the {seen}", warning=True)
+    return passed(name, seen)
+
+
+def foreign_gate(evidence: Evidence) -> Gate:
+    """Somebody else's process on a card of the server's."""
+    name, watched = "gpu_foreign", evidence.watched
+    if watched is None or not watched.cards:
+        return not_seen(name, _blind(evidence, watched))
+    if watched.foreign is None:
+        return not_seen(
+            name, "nvidia-smi shows no process of this server here, so no other would be told from it"
+        )
+    beside = [one for one in watched.foreign if one.used]
+    if beside:
+        more = f", and {len(beside) - 1} more" if len(beside) > 1 else ""
+        return failed(name, f"{_named(beside[0])}{more}")
+    if watched.foreign:
+        return passed(
+            name, f"on cards that the server does not use: {_named(watched.foreign[0])}", warning=True
+        )
+    return passed(name, f"none on {_count(len(watched.loaded), 'card')} of the server's")
+
+
+def _named(one: Foreign) -> str:
+    mib = "" if one.mib is None else f", {one.mib:,} MiB"
+    return f"pid {one.pid} ({one.name}) is on GPU {one.card}{mib}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _blind(evidence: Evidence, watched: Watched | None) -> str:
+    """Why no card was seen."""
+    if watched is None:
+        return "the cards were not watched" if evidence.gpus else "no GPU on this host"
+    told = watched.unseen.get("cards") or watched.unseen.get("host")
+    return told or ("the cards were not seen" if evidence.gpus else "no GPU on this host")

@@ -20,6 +20,7 @@ from oeactl.core.load import ClientLoad, Measurement, Point, Sweep
 from oeactl.core.redact import is_secret_name, redact_text
 from oeactl.core.routing import ExpertsSeen
 from oeactl.core.saturation import Goodput, Saturation
+from oeactl.core.telemetry import Watched
 
 #: 2 added what a budget and the compilation caches say; 1 is lifted on reading (results.py).
 SCHEMA_VERSION = 2
@@ -236,7 +237,8 @@ class PointRecord(Value, frozen=True, kw_only=True):
     client, steady: where the driver tells them. goodput: where there are targets.
     workload_sha256: of what defines the prompts (dataset, lengths, count, seed, tokenizer, client version).
     output_tokens_per_s_per_gpu: None where the number of GPUs is not known. experts: what a small batch of
-    its own, sent after the measured one, used; None when that was not asked for.
+    its own, sent after the measured one, used; None when that was not asked for. watched: host, cards and
+    engine meanwhile; watched_raw: its samples.
     """
 
     index: int
@@ -257,6 +259,8 @@ class PointRecord(Value, frozen=True, kw_only=True):
     goodput: Goodput | None = None
     tail: tuple[str, ...] = ()
     experts: ExpertsSeen | None = None
+    watched: Watched | None = None
+    watched_raw: RawFile | None = None
 
 
 class Trial(Value, frozen=True, kw_only=True):

@@ -40,7 +40,10 @@ _FORWARDERS = ("ssh", "sshd", "docker-proxy", "rootlessport", "kubectl", "socat"
 
 
 class Found(Value, frozen=True, kw_only=True):
-    """What answers at a URL. vocabulary: of the model's config, where this machine has it."""
+    """What answers at a URL. vocabulary: of the model's config, where this machine has it.
+
+    is_here: the server listens on this machine.
+    """
 
     kind: Literal["sglang", "openai"]
     api: Literal["generate", "completions", "chat"]
@@ -49,6 +52,7 @@ class Found(Value, frozen=True, kw_only=True):
     model: ModelRecord
     host: HostRecord
     vocabulary: int | None
+    is_here: bool
 
 
 class Unseen:
@@ -155,6 +159,7 @@ def find(agent: Agent, url: str, *, model: str | None, api_key: str | None) -> t
         model=_model(info, model or _text(info.get("served_model_name")), path, is_here),
         host=_host(url, is_here),
         vocabulary=_vocabulary(path, is_here),
+        is_here=is_here,
     )
     return found, sglang, server
 
@@ -178,6 +183,7 @@ def _openai(agent: Agent, url: str, model: str | None, api_key: str | None, is_h
         model=_model(told, name, path, is_here),
         host=_host(url, is_here),
         vocabulary=_vocabulary(path, is_here) if reply.status == 200 else None,
+        is_here=is_here,
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from oeactl.core.evidence import leader
+from oeactl.core.evidence import leader, targets
 from oeactl.core.host import ServerState, Survey
 from oeactl.core.load import Sweep
 from oeactl.core.redact import redact
@@ -31,7 +31,7 @@ from oeactl.core.run import (
 from oeactl.errors import UsageError
 from oeactl.flows.lifecycle import server_of
 from oeactl.flows.site import Site, model_facts
-from oeactl.flows.sweep import Course, targets
+from oeactl.flows.sweep import Course
 from oeactl.ports import Driver, Engine, Store
 
 

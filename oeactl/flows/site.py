@@ -11,14 +11,14 @@ from oeactl.core.inventory import Host
 from oeactl.core.launch import model_of
 from oeactl.core.results import moment
 from oeactl.errors import Degraded, Locked, Refused
-from oeactl.ports import Clock, Engine, Files, Progress, Prompt, Server
+from oeactl.ports import Clock, Engine, Files, Progress, Prompt, Server, Telemetry
 
 
 @dataclass(frozen=True, kw_only=True)
 class Site:
     """server and engine are None where the host's entry describes none: file work only.
 
-    alive: whether a process of this machine (the client's) still runs.
+    alive: whether a process of this machine (the client's) still runs. telemetry: of the server's host.
     """
 
     host: Host
@@ -30,6 +30,7 @@ class Site:
     prompt: Prompt
     holder: Holder
     alive: Callable[[int], bool] = lambda pid: True
+    telemetry: Telemetry | None = None
 
 
 def look(site: Site, modules: tuple[str, ...], *, data: bool = True) -> Survey:

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
 
 from oeactl.core.activation import activations
-from oeactl.core.evidence import Evidence, Target, leader
+from oeactl.core.evidence import Evidence, leader, targets
 from oeactl.core.experiment import Failure, first_error
 from oeactl.core.figures import has_settled, steady_rate
 from oeactl.core.gates import failures, judge, warnings
@@ -31,7 +31,8 @@ from oeactl.errors import OeactlError
 from oeactl.flows.experts import see_experts
 from oeactl.flows.lifecycle import TAIL_LINES, log_tail
 from oeactl.flows.site import Site, look
-from oeactl.ports import Driver, Engine, PointMeasured, PointRequest, Server, Store
+from oeactl.flows.watching import Window, seen, watching
+from oeactl.ports import Driver, Engine, PointMeasured, PointRequest, Samples, Server, Store
 
 _FLUSH_TRIES = 3  # the engine itself asks for a while each time
 _FLUSH_PAUSE_S = 2.0
@@ -54,6 +55,7 @@ class Course:
     gpus: how many the server uses, None unknown. point_timeout_s: the longest that one burst may take.
     experts: also see, after each level, which experts a small batch of its own uses. served_model,
     vocabulary: as ports.PointRequest has them. done: levels that an earlier attempt kept.
+    samples: of the host while the sweep runs.
     """
 
     site: Site
@@ -73,6 +75,7 @@ class Course:
     served_model: str = ""
     vocabulary: int | None = None
     done: tuple[PointRecord, ...] = ()
+    samples: Samples | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,17 +103,19 @@ def run_sweep(course: Course, trial: Trial) -> tuple[Trial, OeactlError | None]:
     reason = ""
     broken: OeactlError | None = None
     try:
-        for index, point in enumerate(course.sweep.points, start=1):
-            if any(kept.index == index for kept in course.done):
-                continue
-            levels.append(_level(course, trial, index, point))
-            _say_once(course, levels)
-            if levels[-1].interrupted:
-                raise KeyboardInterrupt
-            if levels[-1].server_gone:
-                outcome, reason = "server_lost", f"the server did not survive level {point.concurrency}"
-            if levels[-1].server_gone or _saturated(course, levels):
-                break
+        with watching(course.site, course.server.state(health=False)) as samples:
+            course = replace(course, samples=samples)
+            for index, point in enumerate(course.sweep.points, start=1):
+                if any(kept.index == index for kept in course.done):
+                    continue
+                levels.append(_level(course, trial, index, point))
+                _say_once(course, levels)
+                if levels[-1].interrupted:
+                    raise KeyboardInterrupt
+                if levels[-1].server_gone:
+                    outcome, reason = "server_lost", f"the server did not survive level {point.concurrency}"
+                if levels[-1].server_gone or _saturated(course, levels):
+                    break
     except KeyboardInterrupt:
         outcome, reason = "interrupted", "Ctrl-C"
     except OeactlError as problem:
@@ -140,8 +145,10 @@ def _level(course: Course, trial: Trial, index: int, point: Point) -> _Seen:
     )
     started = site.clock.now()
     before = course.server.state(health=False)
-    measured, warm_up = _burst(course, point)
+    measured, warm_up, window = _burst(course, point)
     evidence, proofs = _look_again(course, point, before, measured, warm_up)
+    watched, samples = seen(course.samples, window, site.clock, course.engine)
+    evidence = msgspec.structs.replace(evidence, watched=watched)
     gates = judge(evidence)
     reasons = failures(gates)
     ended = site.clock.now()
@@ -165,6 +172,8 @@ def _level(course: Course, trial: Trial, index: int, point: Point) -> _Seen:
         goodput=goodput(measured.requests, measured.measurement, course.sweep.targets),
         tail=measured.tail[-_TAIL_LINES:],
         experts=experts,
+        watched=watched,
+        watched_raw=course.store.save_raw(trial.run_id, samples) if samples else None,
     )
     course.store.save_point(trial, kept)
     for line in reasons:
@@ -176,15 +185,19 @@ def _asked(point: Point) -> str:
     return f"{point.concurrency} at once" if point.rate is None else f"{point.rate:g} arrivals/s"
 
 
-def _burst(course: Course, point: Point) -> tuple[PointMeasured, WarmUp | None]:
-    """Warm up, flush, measure. What spoils one of them spoils the level, and is its failure."""
+def _burst(course: Course, point: Point) -> tuple[PointMeasured, WarmUp | None, Window]:
+    """Warm up, flush, measure. What spoils one of them spoils the level, and is its failure.
+
+    The window is that of the load which is measured.
+    """
     progress = course.site.progress
     progress.update("warming up")
     warmed, rates = _warmed(course, point)
     if warmed.measurement is None:
         failure = f"the warm-up failed: {warmed.failure}"
-        return msgspec.structs.replace(warmed, failure=failure), None
+        return msgspec.structs.replace(warmed, failure=failure), None, Window(progress, course.site.clock)
     flushed, attempts = _flush(course)
+    window = Window(progress, course.site.clock)
     warm_up = WarmUp(
         requests=point.warmup_requests * len(rates),
         completed=warmed.measurement.completed + point.warmup_requests * (len(rates) - 1),
@@ -196,9 +209,9 @@ def _burst(course: Course, point: Point) -> tuple[PointMeasured, WarmUp | None]:
         steady=has_settled(rates, warmed.requests),
     )
     if flushed is False:
-        return PointMeasured(argv=warmed.argv, failure=_NOT_FLUSHED), warm_up
+        return PointMeasured(argv=warmed.argv, failure=_NOT_FLUSHED), warm_up, window
     progress.update("measuring")
-    return course.driver.run(_request(course, point, warm_up), progress), warm_up
+    return course.driver.run(_request(course, point, warm_up), window), warm_up, window
 
 
 def _warmed(course: Course, point: Point) -> tuple[PointMeasured, tuple[float, ...]]:
@@ -266,7 +279,7 @@ def _look_again(
         flushed=warm_up.flushed if warm_up else None,
         warm_up_rates=warm_up.rates if warm_up else (),
         warmed_up=warm_up is None or warm_up.steady is not False,
-        token_after=None if reply.status in _NOT_SERVED else tokens_in(reply) > 0,
+        token_after=None if reply.status in _NOT_SERVED else _tokens_in(reply) > 0,
         token_problem=reply.error or f"HTTP {reply.status}",
         targets=targets(begun, survey) if begun and survey else (),
         activations=activations(begun.journal.layers, after, proofs) if begun else None,
@@ -279,7 +292,7 @@ def _look_again(
     return evidence, proofs
 
 
-def tokens_in(reply: Reply) -> int:
+def _tokens_in(reply: Reply) -> int:
     """How many tokens a completion really brought, by the server's own count; 0 for anything else."""
     if reply.status != 200:
         return 0
@@ -290,23 +303,6 @@ def tokens_in(reply: Reply) -> int:
     counts = (body.get("meta_info") or body.get("usage")) if isinstance(body, dict) else None
     count = counts.get("completion_tokens") if isinstance(counts, dict) else None
     return count if isinstance(count, int) else 0
-
-
-def targets(before: Survey, after: Survey) -> tuple[Target, ...]:
-    """The files that recipes change, as they were and as they are, beside what the journal said before."""
-    expected = {file.path: file.expected_sha256 for file in before.journal.files}
-    now = {file.path: file.sha256 for file in after.files if not file.missing}
-    return tuple(
-        Target(
-            module=file.module,
-            path=file.path,
-            expected_sha256=expected.get(file.path),
-            before_sha256=file.sha256,
-            after_sha256=now.get(file.path, ""),
-        )
-        for file in before.files
-        if not file.missing
-    )
 
 
 def _experts(course: Course, trial: Trial, evidence: Evidence) -> tuple[ExpertsSeen | None, bool]:

@@ -16,7 +16,8 @@ from oeactl.core.experiment import Design, Effect, Foreseen, LevelEffect, Verdic
 from oeactl.core.run import ArmAtLevel, Plan, Run, Trial
 from oeactl.core.verdicts import result_of
 from oeactl.render.attachments import attachment_lines
-from oeactl.render.results import Column, fitting, run_document, table
+from oeactl.render.columns import Column, fitting, table
+from oeactl.render.results import run_document
 
 _DASH = "-"
 _SPREADS = (0.005, 0.01, 0.02, 0.03)

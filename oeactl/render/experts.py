@@ -11,7 +11,7 @@ from typing import Any
 
 from oeactl.core.experts import Prediction, expected_distinct
 from oeactl.core.routing import ExpertsSeen
-from oeactl.render.results import Column, fitting, table
+from oeactl.render.columns import Column, fitting, table
 
 _HEIGHT = 12
 _MARKS = "123456789abcdefghijklmnopqrstuvw"

@@ -11,7 +11,7 @@ import msgspec
 
 from oeactl.core.quality import Agreement, ConditionCompared
 from oeactl.core.recording import Comparison, Recording
-from oeactl.render.results import Column, fitting, table
+from oeactl.render.columns import Column, fitting, table
 
 _SAID = {
     "changes answers": "changes answers: they lie further apart than the first build's own do",

@@ -13,39 +13,16 @@ from typing import Any
 import msgspec
 
 from oeactl.core.compare import differences
-from oeactl.core.host import Value
 from oeactl.core.load import Distribution, Measurement
 from oeactl.core.results import same_level
 from oeactl.core.resumption import sweeps_of
 from oeactl.core.run import Listing, PointRecord, Run, Trial
 from oeactl.render.attachments import attachment_lines
+from oeactl.render.columns import Column, fitting, table
 from oeactl.render.sweeps import earlier_attempts, how_far, level_name
+from oeactl.render.watched import watched_table
 
 _DASH = "-"
-
-
-class Column(Value, frozen=True, kw_only=True):
-    """One column. keep: the highest goes first when the terminal is narrow; 0 always stays."""
-
-    head: str
-    cells: tuple[str, ...]
-    keep: int = 0
-    left: bool = False
-
-    @property
-    def width(self) -> int:
-        return max(len(line) for text in (self.head, *self.cells) for line in text.split("\n"))
-
-
-def fitting(columns: Sequence[Column], width: int) -> tuple[Column, ...]:
-    """The columns that fit into ``width``; those that say nothing are left out, then by rank."""
-    kept = [column for column in columns if set(column.cells) - {_DASH, ""} or column.keep == 0]
-    while sum(column.width + 2 for column in kept) - 2 > width:
-        dearest = max(kept, key=lambda column: column.keep)
-        if dearest.keep == 0:
-            break
-        kept.remove(dearest)
-    return tuple(kept)
 
 
 def run_view(run: Run, *, width: int) -> Any:
@@ -64,6 +41,7 @@ def level_table(trial: Trial, *, width: int) -> Any:
         Column(head="level", cells=_each(points, level_name)),
         Column(head="tokens\nin/out", cells=_each(points, _lengths), keep=3),
         Column(head="output\ntok/s", cells=_measured(points, lambda m: f"{m.output_tokens_per_s:,.1f}")),
+        Column(head="steady\ntok/s", cells=_each(points, _steady), keep=1),
         Column(head="tok/s\nper GPU", cells=_each(points, _per_gpu), keep=1),
         Column(head="goodput\nreq/s", cells=_each(points, _goodput), keep=1),
         Column(head="TTFT ms\nmean", cells=_measured(points, lambda m: f"{m.ttft_ms.mean:,.1f}"), keep=2),
@@ -193,6 +171,9 @@ def _trial_parts(run: Run, trial: Trial, width: int) -> Iterable[Any]:
     yield Text(f"{trial.host.name}: {_described(run)}", style="bold")
     if trial.points:
         yield level_table(trial, width=width)
+        watched = watched_table(trial, width=width)
+        if watched is not None:
+            yield watched
     for point in trial.points:
         for reason in point.reasons:
             yield Text(f"level {level_name(point)} is void: {reason}", style="yellow")
@@ -247,21 +228,6 @@ def _warned(trial: Trial) -> Iterable[str]:
     yield from (f"experts not measured: {reason}" for reason in blind)
 
 
-def table(columns: Sequence[Column], *, dim: Sequence[bool] = ()) -> Any:
-    """Columns as a rich table; dim: rows that stand back."""
-    from rich.table import Table
-
-    made = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-    for column in columns:
-        made.add_column(
-            column.head, justify="left" if column.left else "right", no_wrap=True, vertical="bottom"
-        )
-    rows = zip(*(column.cells for column in columns), strict=True)
-    for index, row in enumerate(rows):
-        made.add_row(*row, style="dim" if dim and dim[index] else None)
-    return made
-
-
 def _each(points: Sequence[PointRecord], text: Callable[[PointRecord], str]) -> tuple[str, ...]:
     return tuple(text(point) for point in points)
 
@@ -285,6 +251,11 @@ def _lengths(point: PointRecord) -> str:
 def _per_gpu(point: PointRecord) -> str:
     rate = point.output_tokens_per_s_per_gpu
     return _DASH if rate is None else f"{rate:,.1f}"
+
+
+def _steady(point: PointRecord) -> str:
+    """While all streams were busy, beside the whole."""
+    return _DASH if point.steady is None else f"{point.steady.output_tokens_per_s:,.1f}"
 
 
 def _distinct(point: PointRecord | None) -> float | None:

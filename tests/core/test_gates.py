@@ -10,14 +10,17 @@ import pytest
 from oeactl.core.evidence import Activation, Gate, Target
 from oeactl.core.gates import failures, judge, warnings
 from oeactl.core.host import Process, ServerState
+from oeactl.core.telemetry import Foreign, Watched
 from tests.support.levels import (
     DOWN,
     LEADER,
     UP,
     WORKER,
+    a_card,
     a_client,
     a_measurement,
     a_point,
+    a_watched,
     some_evidence,
     some_rows,
 )
@@ -101,6 +104,21 @@ FAULTS: list[tuple[str, dict[str, Any], str]] = [
         "answers",
         {"dataset": "natural", **rows(generated_texts=("",) * COUNT, sampled=(0, 20))},
         "none of 2 sampled answers has any text",
+    ),
+    (
+        "gpu_throttling",
+        {"watched": a_watched(a_card(0), a_card(3, throttled={"power cap": 0.31}))},
+        "power cap on GPU 3 in 31% of the samples; a lower clock that holds: nvidia-smi -lgc",
+    ),
+    (
+        "gpu_throttling",
+        {"watched": a_watched(a_card(throttled={"software thermal slowdown": 0.01, "power cap": 0.01}))},
+        "software thermal slowdown on GPU 0 in 1% of the samples",
+    ),
+    (
+        "gpu_foreign",
+        {"watched": a_watched(foreign=(Foreign(card=1, used=True, pid=4711, mib=23000, name="python"),))},
+        "pid 4711 (python) is on GPU 1, 23,000 MiB",
     ),
     ("client", {"client": a_client(busiest_core=0.95)}, "it was the bottleneck: 95% of a core"),
     ("client", {"client": a_client(lag_mean_ms=0.9)}, "0.90 ms late on average"),
@@ -239,6 +257,49 @@ def test_a_server_that_we_did_not_start_is_known_by_who_listens() -> None:
     assert gate("same_server", before=foreign, after=foreign).outcome == "pass"
 
 
-def test_gpus_without_telemetry_are_not_called_unthrottled() -> None:
-    assert gate("gpu_throttling", gpus=8).outcome == "not_measured"
-    assert "no GPU" in gate("gpu_throttling", gpus=0).reason
+BLIND: list[tuple[Watched | None, int, str]] = [
+    (None, 8, "the cards were not watched"),
+    (None, 0, "no GPU on this host"),
+    (a_watched(cards=(), unseen={"cards": "no nvidia-smi here"}), 8, "no nvidia-smi here"),
+    (a_watched(cards=(), unseen={"host": "the connection broke"}), 8, "the connection broke"),
+    (a_watched(cards=()), 8, "the cards were not seen"),
+]
+
+
+@pytest.mark.parametrize("name", ["gpu_throttling", "gpu_foreign"])
+@pytest.mark.parametrize(("seen", "gpus", "says"), BLIND)
+def test_cards_that_were_not_seen_are_not_called_unthrottled_or_free(
+    name: str, seen: Watched | None, gpus: int, says: str
+) -> None:
+    found = gate(name, watched=seen, gpus=gpus)
+    assert (found.outcome, found.reason) == ("not_measured", says)
+
+
+@pytest.mark.parametrize("name", ["gpu_throttling", "gpu_foreign"])
+def test_cards_on_which_nothing_was_amiss_pass(name: str) -> None:
+    found = gate(name, watched=a_watched())
+    assert (found.outcome, found.warning) == ("pass", False)
+
+
+def test_cards_that_do_not_say_why_their_clocks_are_low_are_not_measured() -> None:
+    found = gate("gpu_throttling", watched=a_watched(a_card(throttled=None)))
+    assert (found.outcome, "do not say" in found.reason) == ("not_measured", True)
+
+
+def test_a_short_power_cap_warns_and_one_on_a_card_of_no_server_does_not_matter() -> None:
+    found = gate("gpu_throttling", watched=a_watched(a_card(throttled={"power cap": 0.04})))
+    assert (found.outcome, found.warning) == ("pass", True)
+    idle = a_card(1, used=False, throttled={"software thermal slowdown": 1.0})
+    assert gate("gpu_throttling", watched=a_watched(a_card(0), idle)).outcome == "pass"
+
+
+def test_a_server_whose_processes_no_driver_shows_leaves_strangers_untold() -> None:
+    cards = (a_card(0, used=None), a_card(1, used=None))
+    assert gate("gpu_foreign", watched=a_watched(*cards, foreign=None)).outcome == "not_measured"
+
+
+def test_a_stranger_on_a_card_of_no_server_only_warns() -> None:
+    other = Foreign(card=3, used=False, pid=4711, mib=None, name="train.py")
+    found = gate("gpu_foreign", watched=a_watched(foreign=(other,)))
+    assert (found.outcome, found.warning) == ("pass", True)
+    assert found.reason.endswith("pid 4711 (train.py) is on GPU 3")

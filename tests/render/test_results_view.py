@@ -10,8 +10,9 @@ import pytest
 
 from oeactl.core.compare import differences
 from oeactl.core.results import analyse
-from oeactl.core.run import Listing, PointRecord, Run, Skipped
+from oeactl.core.run import Listing, PointRecord, Run, Skipped, SteadyRate
 from oeactl.core.saturation import Goodput, Saturation
+from oeactl.core.telemetry import Watched
 from oeactl.render.results import (
     comparison_document,
     comparison_view,
@@ -21,6 +22,7 @@ from oeactl.render.results import (
     run_document,
     run_view,
 )
+from oeactl.render.watched import watched_table
 from tests.support.runs import AT, RUN_ID, SWEEP, a_plan, a_record, a_run, a_trial
 
 
@@ -95,11 +97,39 @@ def test_without_gpus_there_is_no_column_of_dashes() -> None:
     assert "GPU" not in shown(level_table(a_trial(points=points), width=100))
 
 
+def test_what_host_cards_and_engine_did_stands_below_the_levels() -> None:
+    lines = shown(watched_table(a_trial(), width=120)).splitlines()
+    assert [line.split() for line in lines[2:]] == [
+        ["4", "3.9", "0.1", "4.0", "9%", "3,712", "18%", "1,980", "402", "47"]
+    ]
+    assert "accept" not in lines[0]
+    narrow = shown(watched_table(a_trial(), width=40), 40).splitlines()
+    assert all(len(line) <= 40 for line in narrow)
+
+
+def test_where_nobody_looked_there_is_no_table_of_what_was_seen() -> None:
+    blind = tuple(msgspec.structs.replace(point, watched=None) for point in valid_points(1.0, 2.0))
+    assert watched_table(a_trial(points=blind), width=100) is None
+    nothing = tuple(
+        msgspec.structs.replace(point, watched=Watched(samples=0, seconds=0.0)) for point in blind
+    )
+    assert watched_table(a_trial(points=nothing), width=100) is None
+
+
+def test_the_steady_rate_stands_beside_the_whole() -> None:
+    points = tuple(
+        msgspec.structs.replace(point, steady=SteadyRate(duration_s=3.0, output_tokens_per_s=431.5))
+        for point in valid_points(400.0, 400.0)
+    )
+    row = shown(level_table(a_trial(points=points), width=120)).splitlines()[2].split()
+    assert row[2:4] == ["400.0", "431.5"]
+
+
 def test_a_run_is_shown_with_what_it_measured_why_levels_are_void_and_where_it_lies() -> None:
     text = shown(run_view(a_run(), width=100), 200)
     assert "oea (k0=2, min_tokens=2) on sglang 0.5.20, tiny" in text
     assert "level 16 is void: completed: none of 160 requests succeeded" in text
-    assert "not measured: answers, gpu_throttling, gpu_foreign, client" in text
+    assert "not measured: answers, client" in text
     assert text.rstrip().endswith("/results/run")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ from oeactl.core.inventory import EngineSpec, Host, ServerSpec
 from oeactl.core.load import Sweep, make_sweep
 from oeactl.core.routing import RoutedRequest
 from oeactl.core.run import DriverRecord, Run, Sending
+from oeactl.core.telemetry import Sample
 from oeactl.edges.store import ResultsFolder
 from oeactl.errors import ConnectionLost, Locked
 from oeactl.flows.bench import Benched, Order, bench
@@ -243,12 +244,16 @@ Happening = Callable[[PointRequest], PointMeasured | None]
 
 
 class FakeDriver:
-    """Every level goes well, unless the test has something happen at it."""
+    """Every level goes well, unless the test has something happen at it.
+
+    loaded: when the next burst's first request is over, and its last.
+    """
 
     def __init__(self, world: World) -> None:
         self._world = world
         self.requests: list[PointRequest] = []
         self.happens: dict[tuple[int, str], Happening] = {}
+        self.loaded: tuple[float, float] | None = None
 
     def describe(self) -> DriverRecord:
         return DriverRecord(name="sglang", program="sglang.benchmark.serving")
@@ -259,7 +264,14 @@ class FakeDriver:
         self._world.time += 10.0
         happening = self.happens.get((request.point.concurrency, request.phase))
         ended = happening(request) if happening else None
-        progress.update("requests", done=request.requests, total=request.requests)
+        if self.loaded is not None:
+            after = self._world.time
+            for done, at in enumerate(self.loaded, start=1):
+                self._world.time = at
+                progress.update("requests", done=done, total=2)
+            self.loaded, self._world.time = None, after
+        else:
+            progress.update("requests", done=request.requests, total=request.requests)
         if ended is not None:
             return ended
         point = request.point
@@ -282,6 +294,27 @@ class FakeClock:
 
     def sleep(self, seconds: float) -> None:
         self._world.time += seconds
+
+
+class FakeTelemetry:
+    """ports.Telemetry of that world: what the test says was heard, at the world's times."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.samples: list[Sample] = []
+        self.said: dict[str, str] = {}
+
+    @contextmanager
+    def watching(self, own: Sequence[int]) -> Iterator[FakeTelemetry]:
+        self._world.asked.append(f"watch {list(own)}")
+        yield self
+        self._world.asked.append("unwatch")
+
+    def between(self, begin: float, end: float) -> tuple[Sample, ...]:
+        return tuple(one for one in self.samples if begin <= one.heard_at <= end)
+
+    def why(self) -> dict[str, str]:
+        return self.said
 
 
 class FakePrompt:
@@ -326,6 +359,7 @@ class Bench:
         self.sweep: Sweep | None = None
         self.alive: Callable[[int], bool] = lambda pid: True
         self.experts = False
+        self.telemetry: FakeTelemetry | None = None
 
     def site(self) -> Site:
         return Site(
@@ -338,6 +372,7 @@ class Bench:
             prompt=FakePrompt(),
             holder=WHO,
             alive=self.alive,
+            telemetry=self.telemetry,
         )
 
     def run(self, *concurrencies: int) -> Benched:

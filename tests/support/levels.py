@@ -9,6 +9,8 @@ import msgspec
 from oeactl.core.evidence import Evidence
 from oeactl.core.host import Process, ServerState
 from oeactl.core.load import ClientLoad, Distribution, Measurement, PerRequest, Point, make_point
+from oeactl.core.metrics import EngineLoad, Spread
+from oeactl.core.telemetry import CardLoad, Watched
 
 LEADER = Process(pid=700, start_ticks=9000, boot_id="boot")
 WORKER = Process(pid=701, start_ticks=9050, boot_id="boot", title="sglang::scheduler", role="scheduler")
@@ -71,6 +73,49 @@ def a_client(**changes: Any) -> ClientLoad:
         processes=1, cpu_s=1.0, busiest_core=0.2, lag_mean_ms=0.1, lag_p99_ms=0.4, lag_max_ms=2.0
     )
     return msgspec.structs.replace(client, **changes)
+
+
+def a_card(index: int = 0, **changes: Any) -> CardLoad:
+    """A card of the server's, at its clock."""
+    card = CardLoad(
+        index=index,
+        uuid=f"GPU-{index}",
+        used=True,
+        samples=30,
+        sm_mhz=Spread(min=1980, mean=1980, max=1980),
+        memory_mhz=Spread(min=3201, mean=3201, max=3201),
+        power_w=Spread(min=380, mean=402.5, max=431),
+        power_limit_w=600.0,
+        temperature_c=Spread(min=44, mean=45.5, max=47),
+        busy_percent=Spread(min=91, mean=97, max=100),
+        memory_used_mib=Spread(min=72000, mean=72000, max=72000),
+        memory_total_mib=143771.0,
+        throttled={},
+    )
+    return msgspec.structs.replace(card, **changes)
+
+
+def a_watched(*cards: CardLoad, **changes: Any) -> Watched:
+    """A host on which nothing was amiss."""
+    seen = Watched(
+        samples=30,
+        seconds=29.0,
+        cpu_busy=Spread(min=0.11, mean=0.18, max=0.3),
+        clock_offset_s=0.012,
+        cards=cards or (a_card(0), a_card(1)),
+        foreign=(),
+        engine=EngineLoad(
+            samples=28,
+            running=Spread(min=3, mean=3.9, max=4),
+            waiting=Spread(min=0, mean=0.1, max=1),
+            kv_used_tokens=Spread(min=200, mean=352.5, max=384),
+            kv_available_tokens=Spread(min=3712, mean=3743.5, max=3896),
+            kv_total_tokens=4096,
+            kv_share=Spread(min=0.05, mean=0.086, max=0.094),
+            queue_s=0.004,
+        ),
+    )
+    return msgspec.structs.replace(seen, **changes)
 
 
 def some_evidence(point: Point | None = None, **changes: Any) -> Evidence:

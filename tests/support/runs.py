@@ -28,7 +28,7 @@ from oeactl.core.run import (
     Trial,
     WarmUp,
 )
-from tests.support.levels import LEADER, WORKER, a_measurement, some_evidence, some_rows
+from tests.support.levels import LEADER, WORKER, a_measurement, a_watched, some_evidence, some_rows
 
 AT = 1796004900.25
 RUN_ID = "20261130T021500Z-oea-1f3a9c2e"
@@ -68,6 +68,7 @@ def a_record(index: int, point: Point, *, tokens_per_s: float = 400.0, fault: st
         failure=fault or None,
         targets=(TARGET,),
         gpus=2,
+        watched=None if fault else a_watched(),
     )
     gates = judge(evidence)
     return PointRecord(
@@ -93,6 +94,8 @@ def a_record(index: int, point: Point, *, tokens_per_s: float = 400.0, fault: st
         raw=None if fault else RawFile(sha256="ef" * 32, bytes=12345),
         tail=("ConnectionRefusedError: gone",) if fault else (),
         experts=None if fault else some_experts(point.concurrency),
+        watched=evidence.watched,
+        watched_raw=None if fault else RawFile(sha256="ab" * 32, bytes=4321),
     )
 
 

@@ -146,12 +146,13 @@ def paced(*, ttft_s: float = 0.0, itl_s: float = 0.0, text: Callable[[Asked, int
 @dataclass
 class Server:
     """What tests see of it. act: what happens at each stream; may be changed between bursts. pages: path ->
-    what else it answers, as JSON.
+    what else it answers, as JSON; texts: likewise, as it is.
     """
 
     act: Act
     port: int = 0
     pages: dict[str, Any] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
     absent: set[str] = field(default_factory=set)
     asked: list[Asked] = field(default_factory=list)
     connections: int = 0
@@ -185,13 +186,15 @@ class Server:
         await voice.raw(data)
         voice.close()
 
+    async def _page(self, voice: Voice, status: int, data: bytes) -> None:
+        await voice.head(status, "application/json", content_length=str(len(data)), connection="close")
+        await voice.raw(data)
+        voice.close()
+
     async def _answer(self, voice: Voice, path: str, headers: dict[str, str], body: bytes) -> None:
         if path not in APIS or path in self.absent:
-            data = json.dumps(self.pages.get(path, {})).encode()
-            status = 200 if path in self.pages else 404
-            await voice.head(status, "application/json", content_length=str(len(data)), connection="close")
-            await voice.raw(data)
-            voice.close()
+            data = self.texts[path] if path in self.texts else json.dumps(self.pages.get(path, {}))
+            await self._page(voice, 200 if path in self.pages or path in self.texts else 404, data.encode())
             return
         asked = Asked(number=len(self.asked), api=APIS[path], body=json.loads(body), headers=headers)
         if not asked.body.get("stream"):
