@@ -46,6 +46,17 @@ class Activation(Value, frozen=True, kw_only=True):
     kinds: tuple[str, ...] = ()
 
 
+class Earlier(Value, frozen=True, kw_only=True):
+    """A valid level of the same load in an earlier trial of this run.
+
+    same_arm: of the very build that is judged now. texts: sampled answers, of the first arm's alone.
+    """
+
+    same_arm: bool
+    watched: Watched | None = None
+    texts: tuple[str, ...] = ()
+
+
 class Evidence(Value, frozen=True, kw_only=True):
     """All that is known about one level once it ended.
 
@@ -54,7 +65,8 @@ class Evidence(Value, frozen=True, kw_only=True):
     activations: None where nobody could look. warm_up_rates: of its bursts; warmed_up: they had settled.
     client: how the client fared, None where it does not tell. eos_ignored: answers could not end early.
     input_exact: prompts have the length asked in tokens. watched: the host
-    meanwhile, None where nobody looked.
+    meanwhile, None where nobody looked. earlier: of a comparison, None for a lone trial. is_first_arm: the
+    others are compared with it.
     """
 
     point: Point
@@ -76,6 +88,8 @@ class Evidence(Value, frozen=True, kw_only=True):
     eos_ignored: bool = True
     input_exact: bool = True
     watched: Watched | None = None
+    earlier: tuple[Earlier, ...] | None = None
+    is_first_arm: bool = False
 
 
 def passed(name: str, reason: str = "", *, warning: bool = False) -> Gate:

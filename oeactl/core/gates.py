@@ -6,10 +6,10 @@ says so. Refuses: to average, compare or repair a measurement.
 
 from __future__ import annotations
 
-from oeactl.core.answers import look
+from oeactl.core.answers import look, sampled, shift
 from oeactl.core.evidence import Evidence, Gate, failed, identity, leader, not_seen, nothing, passed
 from oeactl.core.host import Process
-from oeactl.core.machine_gates import client_gate, foreign_gate, throttling_gate
+from oeactl.core.machine_gates import band_gate, client_gate, foreign_gate, throttling_gate
 
 #: Mean streams in flight over those asked for. Ten requests of one length a stream, out of step with one
 #: another, end in a ramp-down of half a request's time: 10 / 10.5 = 0.95 is the least an ideal client shows.
@@ -24,8 +24,8 @@ _FIGURES_AGREE = 1e-6
 
 
 def judge(evidence: Evidence) -> tuple[Gate, ...]:
-    """Run every gate, always all of them and in one order."""
-    return (
+    """Run every gate, always all of them and in one order; of a comparison also those that look back."""
+    gates = (
         _completed(evidence),
         _errors(evidence),
         _output_lengths(evidence),
@@ -46,6 +46,7 @@ def judge(evidence: Evidence) -> tuple[Gate, ...]:
         foreign_gate(evidence),
         client_gate(evidence),
     )
+    return gates if evidence.earlier is None else (*gates, band_gate(evidence), _shift(evidence))
 
 
 def failures(gates: tuple[Gate, ...]) -> tuple[str, ...]:
@@ -275,8 +276,22 @@ def _answers(evidence: Evidence) -> Gate:
         return not_seen(name, "random-id prompts: what is answered to them is not judged")
     if rows is None:
         return nothing(name)
-    kept = range(len(rows.generated_texts)) if rows.sampled is None else rows.sampled
-    looked = look([rows.generated_texts[index] for index in kept if not rows.errors[index]])
+    looked = look(sampled(rows))
+    return Gate(name=name, outcome=looked.outcome, reason=looked.reason, warning=looked.warning)
+
+
+def _shift(evidence: Evidence) -> Gate:
+    name, rows = "answers_shift", evidence.requests
+    if evidence.dataset in ("random-ids", "shared-prefix"):
+        return not_seen(name, "random-id prompts: what is answered to them is not judged")
+    if evidence.is_first_arm:
+        return not_seen(name, "this is the arm that the others are compared with")
+    if rows is None:
+        return nothing(name)
+    base = next((one.texts for one in reversed(evidence.earlier or ()) if one.texts), ())
+    if not base:
+        return not_seen(name, "the first arm has not answered this load yet, or not where it can be read")
+    looked = shift(base, sampled(rows))
     return Gate(name=name, outcome=looked.outcome, reason=looked.reason, warning=looked.warning)
 
 

@@ -5,14 +5,25 @@ Owns: their thresholds. Refuses: what gates.py judges.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from statistics import median
+
 from oeactl.core.evidence import Evidence, Gate, failed, not_seen, passed
-from oeactl.core.telemetry import POWER_CAP, Foreign, Watched
+from oeactl.core.metrics import Spread
+from oeactl.core.telemetry import POWER_CAP, CardLoad, Foreign, Watched
 
 #: A client that takes a core, or sees tokens late by a tenth of the time between them, measures itself.
 _CLIENT_CORE = 0.9
 _CLIENT_LAG = 0.1
 #: A prefill meets the power cap for a moment; a level that runs at it runs at another speed each time.
 _CAPPED = 0.05
+#: The band of a run, around the median of the trials before: of the mean clock, temperature and power.
+_CLOCK_BAND = 0.03
+_DEGREES = 10.0
+_POWER_BAND = 0.15
+
+
+_Of = Callable[[CardLoad], Spread | None]
 
 
 def client_gate(evidence: Evidence) -> Gate:
@@ -76,6 +87,48 @@ def foreign_gate(evidence: Evidence) -> Gate:
             name, f"on cards that the server does not use: {_named(watched.foreign[0])}", warning=True
         )
     return passed(name, f"none on {_count(len(watched.loaded), 'card')} of the server's")
+
+
+def band_gate(evidence: Evidence) -> Gate:
+    """Clocks, temperature and power as in the trials of this run before it, card by card."""
+    name, watched = "gpu_band", evidence.watched
+    if watched is None or not watched.cards:
+        return not_seen(name, _blind(evidence, watched))
+    before = [
+        (one.same_arm, card) for one in evidence.earlier or () if one.watched for card in one.watched.loaded
+    ]
+    compared = 0
+    off: list[str] = []
+    for card in watched.loaded:
+        same = [(mine, other) for mine, other in before if other.uuid == card.uuid]
+        compared += bool(same)
+        off += _out_of_band(card, same)
+    if not compared:
+        return not_seen(name, "no earlier trial of this load to compare with")
+    if off:
+        more = f", and {len(off) - 1} more" if len(off) > 1 else ""
+        return failed(name, f"{off[0]}{more}")
+    return passed(name, f"{_count(compared, 'card')} as in the trials before")
+
+
+def _out_of_band(card: CardLoad, before: list[tuple[bool, CardLoad]]) -> Iterator[str]:
+    """Power is compared within an arm alone: a build may well draw less."""
+    any_arm, same_arm = [one for _, one in before], [one for mine, one in before if mine]
+    figures: tuple[tuple[str, str, list[CardLoad], _Of, Callable[[float], float]], ...] = (
+        ("SM clock", "MHz", any_arm, lambda one: one.sm_mhz, lambda mean: _CLOCK_BAND * mean),
+        ("memory clock", "MHz", any_arm, lambda one: one.memory_mhz, lambda mean: _CLOCK_BAND * mean),
+        ("temperature", "C", any_arm, lambda one: one.temperature_c, lambda mean: _DEGREES),
+        ("power", "W", same_arm, lambda one: one.power_w, lambda mean: _POWER_BAND * mean),
+    )
+    for what, unit, others, of, width in figures:
+        means = [spread.mean for one in others if (spread := of(one)) is not None]
+        now = of(card)
+        if now is None or not means:
+            continue
+        usual = median(means)
+        if abs(now.mean - usual) > width(usual):
+            seen = f"{what} of GPU {card.index} was {now.mean:,.0f} {unit}"
+            yield f"{seen}, and {usual:,.0f} in the trials before"
 
 
 def _named(one: Foreign) -> str:

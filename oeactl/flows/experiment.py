@@ -214,6 +214,7 @@ class _Run:
             modules=self._prepared.modules,
             point_timeout_s=POINT_TIMEOUT_S,
         )
+        course = replace(course, before=tuple(self._trials), first_arm=self._plan.arms[0].name)
         trial, broken = run_sweep(course, trial)
         if trial.failure is not None:
             self._live = None

@@ -28,6 +28,7 @@ from oeactl.core.routing import ExpertsSeen, unseen
 from oeactl.core.run import Outcome, PointRecord, ProofRecord, RawFile, SteadyRate, Trial, WarmUp
 from oeactl.core.saturation import Saturation, goodput
 from oeactl.errors import OeactlError
+from oeactl.flows.earlier import looking_back
 from oeactl.flows.experts import see_experts
 from oeactl.flows.lifecycle import TAIL_LINES, log_tail
 from oeactl.flows.site import Site, look
@@ -55,7 +56,8 @@ class Course:
     gpus: how many the server uses, None unknown. point_timeout_s: the longest that one burst may take.
     experts: also see, after each level, which experts a small batch of its own uses. served_model,
     vocabulary: as ports.PointRequest has them. done: levels that an earlier attempt kept.
-    samples: of the host while the sweep runs.
+    samples: of the host while the sweep runs. before: the run's trials so far, None for a
+    bench; first_arm: the one that the others are compared with.
     """
 
     site: Site
@@ -76,6 +78,8 @@ class Course:
     vocabulary: int | None = None
     done: tuple[PointRecord, ...] = ()
     samples: Samples | None = None
+    before: tuple[Trial, ...] | None = None
+    first_arm: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,8 +151,9 @@ def _level(course: Course, trial: Trial, index: int, point: Point) -> _Seen:
     before = course.server.state(health=False)
     measured, warm_up, window = _burst(course, point)
     evidence, proofs = _look_again(course, point, before, measured, warm_up)
+    back = looking_back(course.store, trial, course.before, course.first_arm, point)
     watched, samples = seen(course.samples, window, site.clock, course.engine)
-    evidence = msgspec.structs.replace(evidence, watched=watched)
+    evidence = msgspec.structs.replace(evidence, watched=watched, **back)
     gates = judge(evidence)
     reasons = failures(gates)
     ended = site.clock.now()

@@ -6,8 +6,9 @@ from random import Random
 
 import pytest
 
-from oeactl.core.answers import compressed, look
+from oeactl.core.answers import Looked, compressed, look, shift
 from oeactl.core.notes import NOTES
+from tests.support.answers import prose
 
 CODE = "\n".join(
     f"def step_{n}(value: int) -> int:\n    return value * {n * 7919 % 97} + {n * 104729 % 89}"
@@ -66,3 +67,46 @@ def test_no_text_at_all_fails_and_short_text_is_not_judged() -> None:
     assert look([""] * 8).outcome == "fail"
     assert look(["a a a a"] * 8).outcome == "not_measured"
     assert look([]).outcome == "not_measured"
+
+
+def soup(letters: str) -> tuple[str, ...]:
+    rng = Random(5)
+    return tuple("".join(rng.choices(letters, k=400)) for _ in range(32))
+
+
+OTHER = {
+    "words in any order": prose(32, seed=3, mixed=True),
+    "random letters": soup("etaoinshrdlu  "),
+    "letters of another script": soup("".join(chr(0x4E00 + n) for n in range(2000))),
+    "one block": tuple(block(n) for n in range(32)),
+}
+
+
+@pytest.mark.parametrize("kind", OTHER)
+def test_answers_of_another_kind_than_the_first_arm_s_are_a_shift(kind: str) -> None:
+    assert shift(prose(32, seed=1), OTHER[kind]).outcome == "fail"
+
+
+@pytest.mark.parametrize("seed", range(2, 8))
+def test_other_answers_of_the_same_kind_are_none(seed: int) -> None:
+    looked = shift(prose(32, seed=1), prose(32, seed=seed))
+    assert (looked.outcome, looked.warning) == ("pass", False), looked.reason
+
+
+def test_the_very_same_answers_are_none() -> None:
+    assert shift(prose(20, seed=1), prose(20, seed=1)) == Looked(
+        outcome="pass",
+        reason="50% of the pairs have the answer of this arm less new than one of the first arm",
+    )
+
+
+def test_a_few_bad_answers_among_many_are_no_shift_and_half_of_them_warn() -> None:
+    good, bad = prose(32, seed=2), OTHER["random letters"]
+    assert shift(prose(32, seed=1), (*good[4:], *bad[:4])).outcome == "pass"
+    half = shift(prose(32, seed=1), (*good[16:], *bad[:16]))
+    assert (half.outcome, half.warning) == ("pass", True)
+
+
+def test_few_or_short_answers_are_not_compared() -> None:
+    assert shift(prose(15, seed=1), prose(32, seed=2)).outcome == "not_measured"
+    assert shift(prose(32, seed=1), ("brief",) * 32).outcome == "not_measured"

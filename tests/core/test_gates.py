@@ -7,10 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from oeactl.core.evidence import Activation, Gate, Target
+from oeactl.core.evidence import Activation, Earlier, Gate, Target
 from oeactl.core.gates import failures, judge, warnings
 from oeactl.core.host import Process, ServerState
+from oeactl.core.metrics import Spread
 from oeactl.core.telemetry import Foreign, Watched
+from tests.support.answers import prose
 from tests.support.levels import (
     DOWN,
     LEADER,
@@ -34,6 +36,10 @@ TARGET = Target(
     before_sha256="b" * 64,
     after_sha256="b" * 64,
 )
+
+
+def even(value: float) -> Spread:
+    return Spread(min=value, mean=value, max=value)
 
 
 def gate(name: str, **changes: Any) -> Gate:
@@ -255,6 +261,75 @@ def test_a_worker_that_was_replaced_voids_though_the_leader_stayed() -> None:
 def test_a_server_that_we_did_not_start_is_known_by_who_listens() -> None:
     foreign = ServerState(recorded=None, listener=LEADER, healthy=True)
     assert gate("same_server", before=foreign, after=foreign).outcome == "pass"
+
+
+def looking_back(*before: Earlier, **changes: Any) -> dict[str, Any]:
+    return {"earlier": before, "watched": a_watched(a_card(0)), **changes}
+
+
+def like_before(*, same_arm: bool = True, **changes: Any) -> Earlier:
+    return Earlier(same_arm=same_arm, watched=a_watched(a_card(0, **changes)))
+
+
+def test_a_lone_trial_is_compared_with_none() -> None:
+    names = {one.name for one in judge(some_evidence(POINT))}
+    assert names.isdisjoint({"gpu_band", "answers_shift"})
+
+
+BAND: list[tuple[Earlier, str]] = [
+    (like_before(sm_mhz=even(2100)), "SM clock of GPU 0 was 1,980 MHz, and 2,100 in the trials before"),
+    (like_before(memory_mhz=even(2619)), "memory clock of GPU 0 was 3,201 MHz"),
+    (like_before(temperature_c=even(57)), "temperature of GPU 0 was 46 C, and 57 in the trials before"),
+    (like_before(power_w=even(520)), "power of GPU 0 was 402 W, and 520 in the trials before"),
+]
+
+
+@pytest.mark.parametrize(("before", "says"), BAND)
+def test_a_card_out_of_the_run_s_own_band_voids_the_level(before: Earlier, says: str) -> None:
+    found = gate("gpu_band", **looking_back(before))
+    assert (found.outcome, says in found.reason) == ("fail", True), found.reason
+
+
+def test_a_card_within_the_band_passes_and_another_arm_may_draw_other_power() -> None:
+    near = like_before(sm_mhz=even(1985), temperature_c=even(50), power_w=even(410))
+    assert gate("gpu_band", **looking_back(near)).outcome == "pass"
+    other_arm = like_before(same_arm=False, power_w=even(520))
+    assert gate("gpu_band", **looking_back(other_arm)).outcome == "pass"
+    odd = like_before(sm_mhz=even(1200))
+    assert gate("gpu_band", **looking_back(near, odd, near)).outcome == "pass"  # the median counts
+
+
+def test_the_first_trial_and_cards_that_tell_nothing_have_no_band() -> None:
+    assert gate("gpu_band", **looking_back()).outcome == "not_measured"
+    assert gate("gpu_band", **looking_back(like_before(), watched=None)).outcome == "not_measured"
+    mute = a_card(0, sm_mhz=None, memory_mhz=None, temperature_c=None, power_w=None)
+    assert gate("gpu_band", **looking_back(like_before(), watched=a_watched(mute))).outcome == "pass"
+
+
+def shifted(*, texts: tuple[str, ...], before: tuple[str, ...], **changes: Any) -> Gate:
+    fields: dict[str, Any] = {"dataset": "natural", **rows(generated_texts=texts)}
+    return gate(
+        "answers_shift", **{**fields, **looking_back(Earlier(same_arm=False, texts=before)), **changes}
+    )
+
+
+def test_an_arm_whose_answers_are_of_another_kind_is_void() -> None:
+    found = shifted(texts=prose(COUNT, seed=1, mixed=True), before=prose(32, seed=2))
+    assert found.outcome == "fail"
+    assert "of the pairs have the answer of this arm newer than one of the first arm" in found.reason
+
+
+def test_an_arm_that_answers_otherwise_but_alike_passes() -> None:
+    assert shifted(texts=prose(COUNT, seed=1), before=prose(32, seed=2)).outcome == "pass"
+
+
+def test_where_there_is_nothing_to_compare_with_a_shift_is_not_measured() -> None:
+    texts, before = prose(COUNT, seed=1), prose(32, seed=2)
+    assert shifted(texts=texts, before=()).outcome == "not_measured"
+    assert shifted(texts=texts, before=before[:4]).outcome == "not_measured"
+    assert shifted(texts=texts, before=before, is_first_arm=True).outcome == "not_measured"
+    assert shifted(texts=texts, before=before, dataset="random-ids").outcome == "not_measured"
+    assert shifted(texts=texts, before=before, requests=None).outcome == "not_measured"
 
 
 BLIND: list[tuple[Watched | None, int, str]] = [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +12,8 @@ import pytest
 
 from oeactl.core.experiment import Verdict
 from oeactl.core.host import Holder, Launch, Layer, Process, Survey, SurveyRequest
-from oeactl.core.load import Point
+from oeactl.core.load import Point, make_sweep
+from oeactl.core.telemetry import Sample
 from oeactl.errors import (
     ConnectionLost,
     Degraded,
@@ -22,6 +25,7 @@ from oeactl.errors import (
 )
 from oeactl.flows.experiment import Concluded
 from oeactl.flows.planning import ArmOrder
+from tests.support.answers import prose
 from tests.support.experiment_world import Experimenter, patched_arm
 from tests.support.site_world import PRISTINE, After, another_recipe, held, pending
 
@@ -493,3 +497,68 @@ def test_arguments_that_would_have_no_effect_are_refused(ann: Experimenter, mana
     ann.site = replace(ann.site, host=msgspec.structs.replace(ann.site.host, server=server))
     with pytest.raises(UsageError, match="launch"):
         ann.run(ArmOrder(), ArmOrder(args=("--page-size", "4")), what="scan")
+
+
+def natural(ann: Experimenter) -> Concluded:
+    sweep = msgspec.structs.replace(make_sweep((4,), input_len=64, output_len=32, seed=42), dataset="natural")
+    return ann.run(sweep=sweep, pairs=3)
+
+
+def test_an_arm_that_answers_something_else_than_the_first_is_void(ann: Experimenter) -> None:
+    """However fast it is, and though each of its answers looks like text."""
+
+    def texts(point: Point) -> tuple[str, ...]:
+        assert ann.world.running is not None
+        return prose(point.requests, seed=point.seed, mixed=bool(ann.world.running.layers))
+
+    ann.world.texts = texts
+    done = natural(ann)
+    judged = [
+        (trial.arm, gate.outcome)
+        for trial in done.run.trials
+        for gate in trial.points[0].gates
+        if gate.name == "answers_shift"
+    ]
+    assert {outcome for arm, outcome in judged if arm == "A"} == {"not_measured"}
+    first_b = [arm for arm, _ in judged].index("A") and 1  # a B before any A has nothing to be compared with
+    assert {outcome for arm, outcome in judged[first_b:] if arm == "B"} == {"fail"}
+    assert isinstance(done.error, VoidMeasurement)
+
+
+def test_an_arm_that_answers_in_kind_is_compared_and_passes(ann: Experimenter) -> None:
+    ann.world.texts = lambda point: prose(point.requests, seed=point.seed + ann.world.starts)
+    done = natural(ann)
+    assert done.error is None
+    found = {g.outcome for t in done.run.trials for g in t.points[0].gates if g.name == "answers_shift"}
+    assert found == {"not_measured", "pass"}
+
+
+class _Clocked:
+    """ports.Telemetry of one card, whose clock the test knows by the start."""
+
+    def __init__(self, ann: Experimenter) -> None:
+        self._world = ann.world
+        self.mhz: dict[int, int] = {}
+
+    @contextmanager
+    def watching(self, own: Sequence[int]) -> Iterator[_Clocked]:
+        yield self
+
+    def between(self, begin: float, end: float) -> tuple[Sample, ...]:
+        mhz = self.mhz.get(self._world.starts, 1980)
+        one = Sample(at=begin, fields=("index", "uuid", "clocks.sm"), cards=(("0", "GPU-0", str(mhz)),))
+        return (one, one)
+
+    def why(self) -> dict[str, str]:
+        return {}
+
+
+def test_a_trial_at_another_clock_than_those_before_it_is_void(ann: Experimenter) -> None:
+    clocked = _Clocked(ann)
+    clocked.mhz[4] = 1740
+    ann.site = replace(ann.site, telemetry=clocked)
+    done = ann.run()
+    void = [trial.name for trial in done.run.trials if not all(point.valid for point in trial.points)]
+    assert [trial.order for trial in done.run.trials if trial.name in void] == [4]
+    reasons = [line for trial in done.run.trials for point in trial.points for line in point.reasons]
+    assert set(reasons) == {"gpu_band: SM clock of GPU 0 was 1,740 MHz, and 1,980 in the trials before"}

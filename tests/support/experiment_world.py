@@ -30,12 +30,13 @@ SIZE = {"size": "4"}
 
 
 class ExperimentWorld(World):
-    """starts: servers begun so far. rate: tok/s of (layers, level, start). log: of the server."""
+    """starts: servers begun so far. texts: what is answered. rate: tok/s by the level. log: of the server."""
 
     def __init__(self, *, running: bool = True) -> None:
         super().__init__(running=running)
         self.starts = 0
         self.launches: list[Launch] = []
+        self.texts: Callable[[Point], tuple[str, ...]] | None = None
         self.log: tuple[str, ...] = ("all is well",)
         self.info: dict[str, Any] = {"model_path": "/models/tiny", "served_model_name": "tiny"}
         self.factor: Callable[[tuple[Layer, ...]], float] = lambda layers: 1.2 if layers else 1.0
@@ -111,10 +112,11 @@ class MeasuringDriver:
             return PointMeasured(argv=("-m", "client"), failure="connection refused")
         if request.phase == "warm-up":
             point = msgspec.structs.replace(point, requests=point.warmup_requests)
+        texts = world.texts(point) if world.texts else ()
         return PointMeasured(
             argv=("-m", "client"),
             measurement=a_measurement(point, tokens_per_s=world.rate(point)),
-            requests=some_rows(point),
+            requests=some_rows(point, **({"generated_texts": texts} if texts else {})),
         )
 
 
