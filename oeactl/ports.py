@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Literal, Protocol
 
 from oeactl.core.adoption import FoundServer
+from oeactl.core.container_adoption import FoundContainer
 from oeactl.core.host import (
     Holder,
     Journal,
@@ -141,6 +142,15 @@ class Machine(Protocol):
 
     def running(self, *, port: int | None = None, pid: int | None = None) -> FoundServer:
         """How the server was begun that listens on ``port``, or is ``pid``. Raises UsageError, Refused."""
+        ...
+
+    def container(
+        self, *, name: str | None = None, file: str | None = None, service: str | None = None
+    ) -> FoundContainer:
+        """How the container was made that is called ``name``, or is of ``service`` in a compose ``file``.
+
+        service None: the only one, or the only one with an engine. Raises UsageError, Refused.
+        """
         ...
 
     def read_text(self, path: str) -> str:

@@ -37,7 +37,7 @@ def adopt(request: Request, client: Client) -> dict[str, Any]:
     return {
         "pid": main.pid,
         "argv": process.without_secrets(words),
-        "secret_flags": _secret_flags(words),
+        "secret_flags": secret_flags(words),
         "cwd": _link(f"/proc/{main.pid}/cwd"),
         "executable": _link(f"/proc/{main.pid}/exe"),
         "interpreter": _interpreter(words, environment, main.pid),
@@ -88,7 +88,7 @@ def _words(pid: int) -> list[str]:
         return file.read().rstrip(b"\0").decode("utf-8", "surrogateescape").split("\0")
 
 
-def _secret_flags(words: list[str]) -> list[str]:
+def secret_flags(words: list[str]) -> list[str]:
     """Flags whose value was left out."""
     hidden = process.without_secrets(words)
     flags = []

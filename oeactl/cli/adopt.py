@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +11,10 @@ import typer
 from oeactl.cli.common import Call, HostOption, YesOption, command
 
 if TYPE_CHECKING:
+    from oeactl.cli.wiring import Wired
+    from oeactl.core.adoption import Adopted
     from oeactl.core.inventory import Host
+    from oeactl.ports import Files
 
 PortOption = Annotated[
     int | None, typer.Option("--port", min=1, max=65535, help="The port that it listens on.")
@@ -18,6 +22,15 @@ PortOption = Annotated[
 PidOption = Annotated[int | None, typer.Option("--pid", min=1, help="One of its processes.")]
 ScriptOption = Annotated[
     str | None, typer.Option("--script", metavar="PATH", help="A script on the host; read, never run.")
+]
+ContainerOption = Annotated[
+    str | None, typer.Option("--container", metavar="NAME", help="A docker container, by name or id.")
+]
+ComposeOption = Annotated[
+    str | None, typer.Option("--compose", metavar="FILE", help="A compose file on the host.")
+]
+ServiceOption = Annotated[
+    str | None, typer.Option("--service", metavar="NAME", help="The service, where --compose has several.")
 ]
 EnvOption = Annotated[
     list[str], typer.Option("--env", metavar="NAME", help="Take this variable over too; may be repeated.")
@@ -31,6 +44,8 @@ ReplaceOption = Annotated[
 @command(
     "oeactl adopt --host 10.1.230.174 --port 30000",
     "oeactl adopt --host lab --script /root/launch.sh --dry-run",
+    "oeactl adopt --host lab --container glm5",
+    "oeactl adopt --host lab --compose /srv/glm/compose.yaml",
 )
 def adopt(
     call: Call,
@@ -38,17 +53,21 @@ def adopt(
     port: PortOption = None,
     pid: PidOption = None,
     script: ScriptOption = None,
+    container: ContainerOption = None,
+    compose: ComposeOption = None,
+    service: ServiceOption = None,
     env: EnvOption = [],  # noqa: B006 - typer's way to say none
     dry_run: DryRunOption = False,
     replace: ReplaceOption = False,
     yes: YesOption = False,
 ) -> None:
-    """Write the hosts.yaml entry of a server that runs already.
+    """Write the hosts.yaml entry of a server that runs already, or of a container.
 
     Finds the process behind a port (that of the entry's url, else 30000), its command line, folder,
     environment, interpreter, engine, model, GPUs, log, and who may start it again; or reads the script that
-    begins it. Shows the entry and asks before it is written; every other line of hosts.yaml stays. Nothing is
-    started or stopped, and no secret is copied. A name that is not in hosts.yaml becomes a new host.
+    begins it; or docker's record of a container: image, mounts, ports, GPUs, variables. Shows the entry and
+    asks before it is written; every other line of hosts.yaml stays. Nothing is started or stopped, and no
+    secret is copied. A name that is not in hosts.yaml becomes a new host.
     """
     from oeactl.cli.wiring import wired
     from oeactl.edges.machine import AgentMachine
@@ -57,14 +76,21 @@ def adopt(
     from oeactl.flows.adopt import adopt as run
     from oeactl.render.adopt import adopted_document, adopted_view
 
-    if sum(choice is not None for choice in (port, pid, script)) > 1:
-        raise UsageError("--port, --pid and --script name a server each", hint="leave all but one")
+    choices = (port, pid, script, container, compose)
+    if sum(choice is not None for choice in choices) > 1:
+        what = "--port, --pid, --script, --container and --compose name a server each"
+        raise UsageError(what, hint="leave all but one")
+    if service is not None and compose is None:
+        raise UsageError("--service says which service of --compose", hint="--compose FILE")
     chosen, is_new = _host(call, host)
-    if pid is None and script is None and port is None:
+    if all(choice is None for choice in choices):
         port = chosen.server.port if chosen.server else 30000
     with wired(call, _bare(chosen), yes=yes) as here:
-        wanted = Wanted(port=port, pid=pid, script=script, keep=tuple(env))
-        adopted = run(chosen, AgentMachine(here.agent), here.site.files, wanted, call.progress)
+        wanted = Wanted(
+            port=port, pid=pid, script=script, container=container, compose=compose, service=service,
+            keep=tuple(env),
+        )  # fmt: skip
+        adopted = run(chosen, AgentMachine(here.agent), partial(_files, call, here), wanted, call.progress)
     entry = _known(chosen, adopted.entry) if not is_new else adopted.entry
     call.show(adopted_view(chosen.name, entry, adopted))
     written = (
@@ -76,6 +102,19 @@ def adopt(
         adopted_document(chosen.name, entry, adopted, written),
         lambda: f"\nwritten to {written}" if written else "\nnothing was written",
     )
+
+
+def _files(call: Call, here: Wired, adopted: Adopted) -> Files:
+    """The files of the engine that an entry would start: the host's own, or those in its container."""
+    from oeactl.cli.wiring import files_inside
+    from oeactl.core.inventory import ServerSpec
+
+    told = adopted.entry["server"]
+    if told.get("manager") not in ("docker", "compose"):
+        return here.site.files
+    keys = {name: told[name] for name in ("manager", "container", "project", "service") if name in told}
+    server = ServerSpec(**keys, compose=tuple(told.get("compose", ())))
+    return files_inside(here, server, adopted.entry["engine"]["python"], call.sudo_password)
 
 
 def _host(call: Call, wanted: str | None) -> tuple[Host, bool]:

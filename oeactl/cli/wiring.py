@@ -89,6 +89,18 @@ def _agents(remote: Remote, host: Host, password: Callable[[str], str | None]) -
     return outer, AgentLink(remote, python=host.engine.python, container=container, **root)
 
 
+def files_inside(
+    here: Wired, server: ServerSpec, python: str, password: Callable[[str], str | None]
+) -> AgentFiles:
+    """The engine's files in the container that an entry would mean, to look at."""
+    from oeactl.edges.containers import container_name, place_of
+
+    container = partial(container_name, here.agent, place_of(server))
+    become = here.site.host.become
+    link = AgentLink(here.remote, python=python, container=container, become=become, password=password)
+    return AgentFiles(link)
+
+
 def _contained(host: Host) -> bool:
     """Whether the engine's files are in a container."""
     return host.server is not None and host.server.manager in ("docker", "compose")

@@ -77,7 +77,9 @@ def adopt_process(found: FoundServer, *, keep: Sequence[str] = ()) -> Adopted:
         raise Refused(
             f"pid {found.pid} lives in {found.keeper}: its interpreter and its files are the container's",
             where=f"pid {found.pid}",
-            hint="write its entry by hand, with manager: docker (docs/containers.md)",
+            hint=f"oeactl adopt --container {found.keeper.rpartition(' ')[2]}"
+            if found.keeper.startswith("the container")
+            else "write its entry by hand, with start and stop commands (docs/server.md)",
         )
     python, unknown = _python(found)
     argv, flags = secret_words(found.argv[1:], found.secret_flags)

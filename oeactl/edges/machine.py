@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from oeactl.core.adoption import FoundServer
+from oeactl.core.container_adoption import FoundContainer
 from oeactl.core.host import MachineFacts
 from oeactl.ports import Agent
 
@@ -34,6 +35,12 @@ class AgentMachine:
 
     def running(self, *, port: int | None = None, pid: int | None = None) -> FoundServer:
         return msgspec.convert(self._agent.ask("adopt", port=port, pid=pid), FoundServer)
+
+    def container(
+        self, *, name: str | None = None, file: str | None = None, service: str | None = None
+    ) -> FoundContainer:
+        answer = self._agent.ask("container.adopt", name=name, file=file, service=service)
+        return msgspec.convert(answer, FoundContainer)
 
     def read_text(self, path: str) -> str:
         text = self._agent.ask("read_text", path=path)

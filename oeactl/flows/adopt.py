@@ -1,16 +1,19 @@
-"""adopt: the hosts.yaml entry of a server that runs already, or that a script begins.
+"""adopt: the hosts.yaml entry of a server that runs already, that a script begins, or of a container.
 
-The story: look at the process or read the script; make the entry of it; look whether its interpreter finds
-an engine; show what was learned, chosen and left out. Runs nothing of the server, and stops nothing.
+The story: look at the process or the container, or read the script; make the entry of it; look whether its
+interpreter finds an engine; show what was learned, chosen and left out. Runs nothing of the server, and stops
+nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import msgspec
 
 from oeactl.core.adoption import Adopted, adopt_process
+from oeactl.core.container_adoption import adopt_container
 from oeactl.core.host import SurveyRequest
 from oeactl.core.inventory import Host
 from oeactl.core.launch_script import adopt_script
@@ -20,7 +23,8 @@ from oeactl.ports import Files, Machine, Progress
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """Which server: by the port it listens on, by its pid, or by the script on the host that begins it.
+    """Which server: by the port it listens on, by its pid, by the script on the host that begins it, by the
+    container it is in, or by a compose file (and the service in it).
 
     keep: names of further variables of a process to take over.
     """
@@ -28,12 +32,27 @@ class Wanted:
     port: int | None = None
     pid: int | None = None
     script: str | None = None
+    container: str | None = None
+    compose: str | None = None
+    service: str | None = None
     keep: tuple[str, ...] = ()
 
 
-def adopt(host: Host, machine: Machine, files: Files, wanted: Wanted, progress: Progress) -> Adopted:
-    """Learn an entry. Raises UsageError where there is no such server, Refused where it may not be seen."""
-    if wanted.script is not None:
+def adopt(
+    host: Host, machine: Machine, files: Callable[[Adopted], Files], wanted: Wanted, progress: Progress
+) -> Adopted:
+    """Learn an entry. files: where its engine's files would be.
+
+    Raises UsageError where there is no such server, Refused where it may not be seen.
+    """
+    if wanted.container is not None or wanted.compose is not None:
+        progress.step("looking at the container")
+        place = machine.container(name=wanted.container, file=wanted.compose, service=wanted.service)
+        adopted = adopt_container(place)
+        if not place.running:
+            why = "the engine: the container does not run, so its files were not seen"
+            return msgspec.structs.replace(adopted, unknown=(*adopted.unknown, why))
+    elif wanted.script is not None:
         progress.step(f"reading {wanted.script}")
         adopted = adopt_script(machine.read_text(wanted.script), wanted.script)
     else:
@@ -41,7 +60,7 @@ def adopt(host: Host, machine: Machine, files: Files, wanted: Wanted, progress: 
         found = machine.running(port=wanted.port, pid=wanted.pid)
         adopted = adopt_process(found, keep=wanted.keep)
     progress.step("looking for its engine")
-    return _with_engine(host, files, adopted)
+    return _with_engine(host, files(adopted), adopted)
 
 
 def _with_engine(host: Host, files: Files, adopted: Adopted) -> Adopted:

@@ -17,6 +17,7 @@ from tests.support.standin_engine import (
     copy_in,
     copy_out,
     differences,
+    documents,
     end,
     find,
     follow,
@@ -54,6 +55,10 @@ def main(words: list[str]) -> int:
             identity = make(name, *options(rest))
             begin(container(name))
             print(identity)
+            return 0
+        case ["ps", "-a", "-q", "--no-trunc", "--filter", label] if label.startswith("label="):
+            name = label.removeprefix("label=")
+            print("\n".join(doc["Id"] for doc in documents() if name in doc["Config"]["Labels"]))
             return 0
         case ["diff", name]:
             return differences(container(name))
