@@ -83,6 +83,8 @@ class Output:
 def job(request: Request, client: Client) -> dict[str, Any]:
     """Run ``argv`` ({out} in it: a fresh path), emit ``lines``; answer how it ended and what ``out`` holds.
 
+    With the lines comes how many CPU seconds it has had so far.
+
     {in}: a file that holds ``input``, in a folder that only this user may enter.
 
     returncode is negative for a signal; timed_out when the deadline ended it.
@@ -165,7 +167,7 @@ def _watch(child: subprocess.Popen[bytes], output: Output, client: Client, limit
                 told_at = now
                 lines = output.take()
                 if lines:
-                    client.emit("lines", lines=lines)
+                    client.emit("lines", lines=lines, cpu_s=process.cpu_s(child.pid), at_s=now)
             if now >= limit:
                 return True
     return False

@@ -75,6 +75,17 @@ def stat(pid: int) -> Stat | None:
     return Stat(pid, int(fields[1]), int(fields[2]), int(fields[3]), fields[0].decode(), int(fields[19]))
 
 
+def cpu_s(pid: int) -> float | None:
+    """Seconds of CPU that this process (all its threads, no child) has had so far; None once it is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            text = file.read()
+    except OSError:
+        return None
+    fields = text[text.rindex(b")") + 2 :].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def alive(key: Key) -> bool:
     found = stat(key[0])
     return found is not None and found.ticks == key[1] and not found.ended

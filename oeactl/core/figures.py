@@ -7,15 +7,20 @@ judge.
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Sequence
 
+import msgspec
+
 from oeactl.core.host import Value
-from oeactl.core.load import Distribution, Measurement, PerRequest
+from oeactl.core.load import Distribution, Measurement, PerRequest, Point
+from oeactl.core.run import SteadyRate
 
 #: A server is warm when two bursts in a row are so alike, or later requests are not that much faster.
 SAME_RATE = 0.05
 FASTER_LATER = 0.1
+_ADDS_UP = 0.05
 
 
 class Counted(Value, frozen=True, kw_only=True):
@@ -105,6 +110,18 @@ def has_settled(rates: Sequence[float], rows: PerRequest | None) -> bool:
     return math.fsum(took[-half:]) >= (1 - FASTER_LATER) * math.fsum(took[:half])
 
 
+def steady(rows: PerRequest | None, whole: Measurement | None, point: Point) -> SteadyRate | None:
+    """The rate while all streams were busy; None of arrivals, and where no such time can be told."""
+    if rows is None or whole is None or point.rate is not None:
+        return None
+    told = rows.sent_s is not None
+    when = rows if told else dated(rows, point.concurrency, whole.duration_s)
+    found = steady_rate(when, point.concurrency) if when else None
+    if found is None:
+        return None
+    return SteadyRate(duration_s=found[0], output_tokens_per_s=found[1], from_order=not told)
+
+
 def steady_rate(rows: PerRequest, concurrency: int) -> tuple[float, float] | None:
     """(seconds, tok/s) of the time in which ``concurrency`` requests were in flight; None without one.
 
@@ -120,6 +137,25 @@ def steady_rate(rows: PerRequest, concurrency: int) -> tuple[float, float] | Non
         return None
     tokens = math.fsum(_within(rows, index, begin, end) for index in range(len(rows.errors)))
     return end - begin, tokens / (end - begin)
+
+
+def dated(rows: PerRequest, concurrency: int, duration_s: float) -> PerRequest | None:
+    """The same rows with the times at which they must have been sent, where a closed loop leaves no choice.
+
+    Its next request begins when the first of ``concurrency`` ends, in the order of the rows. None where that
+    does not add up to ``duration_s`` within 5 %: then it was another loop, or a client that was late.
+    """
+    if any(rows.errors) or len(rows.errors) < concurrency:
+        return None
+    took = [ttft + math.fsum(gaps) for ttft, gaps in zip(rows.ttfts_s, rows.itls_s, strict=True)]
+    free = [0.0] * concurrency
+    sent = []
+    for seconds in took:
+        sent.append(heapq.heappop(free))
+        heapq.heappush(free, sent[-1] + seconds)
+    if abs(max(free) / duration_s - 1) > _ADDS_UP:
+        return None
+    return msgspec.structs.replace(rows, sent_s=tuple(sent), e2es_s=tuple(took))
 
 
 def _within(rows: PerRequest, index: int, begin: float, end: float) -> float:

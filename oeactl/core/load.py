@@ -122,15 +122,16 @@ class Measurement(Value, frozen=True, kw_only=True):
 class ClientLoad(Value, frozen=True, kw_only=True):
     """How the client itself fared. busiest_core: CPU over wall time of its busiest process.
 
-    lag_mean_ms, lag_p99_ms, lag_max_ms: how late it may have seen an event, over events.
+    lag_mean_ms, lag_p99_ms, lag_max_ms: how late it may have seen an event, over events; None where the
+    client does not tell.
     """
 
     processes: Positive
     cpu_s: float
     busiest_core: float
-    lag_mean_ms: float
-    lag_p99_ms: float
-    lag_max_ms: float
+    lag_mean_ms: float | None
+    lag_p99_ms: float | None
+    lag_max_ms: float | None
 
 
 class PerRequest(Value, frozen=True, kw_only=True):

@@ -225,10 +225,14 @@ class RawFile(Value, frozen=True, kw_only=True):
 
 
 class SteadyRate(Value, frozen=True, kw_only=True):
-    """Of the time in which all streams were busy: without the first prefill and the ramp-down."""
+    """Of the time in which all streams were busy: without the first prefill and the ramp-down.
+
+    from_order: the client does not tell when it sent each request; its closed loop and their times do.
+    """
 
     duration_s: float
     output_tokens_per_s: float
+    from_order: bool = False
 
 
 class PointRecord(Value, frozen=True, kw_only=True):

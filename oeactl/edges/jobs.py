@@ -13,10 +13,19 @@ from oeactl.edges.answers import answer_of
 from oeactl.ports import Agent
 
 
+class Spent(Value, frozen=True, kw_only=True):
+    """How much CPU a command had had at a moment, in seconds, and how many lines it had said before."""
+
+    at_s: float
+    cpu_s: float
+    lines: int
+
+
 class JobResult(Value, frozen=True, kw_only=True):
     """How it ended. returncode is negative for a signal. out: what ``{out}`` held, None if nothing.
 
     tail: its last lines, of stdout and stderr together; a progress bar counts once. seconds: on the host.
+    spent: its CPU as it went, without its children's.
     """
 
     returncode: int
@@ -24,6 +33,7 @@ class JobResult(Value, frozen=True, kw_only=True):
     tail: tuple[str, ...]
     out: bytes | None
     seconds: float
+    spent: tuple[Spent, ...] = ()
 
 
 def run_job(
@@ -44,9 +54,16 @@ def run_job(
     (Ctrl-C) ends the command with all its children. Raises UsageError when it cannot be begun.
     """
 
+    spent: list[Spent] = []
+    said = 0
+
     def told(event: Mapping[str, object]) -> None:
-        lines = event.get("lines")
+        nonlocal said
+        lines, at_s, cpu_s = (event.get(name) for name in ("lines", "at_s", "cpu_s"))
+        if isinstance(at_s, float) and isinstance(cpu_s, float):
+            spent.append(Spent(at_s=at_s, cpu_s=cpu_s, lines=said))
         for line in lines if isinstance(lines, list) else ():
+            said += 1
             on_line(line)
 
     fields = {"argv": list(argv), "env": dict(env), "cwd": cwd, "deadline_s": deadline_s}
@@ -60,4 +77,5 @@ def run_job(
         tail=tuple(answer["tail"]),
         out=None if out is None else base64.b64decode(out),
         seconds=answer["seconds"],
+        spent=tuple(spent),
     )

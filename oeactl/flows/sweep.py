@@ -19,13 +19,13 @@ import msgspec
 from oeactl.core.activation import activations
 from oeactl.core.evidence import Evidence, leader, targets
 from oeactl.core.experiment import Failure, first_error
-from oeactl.core.figures import has_settled, steady_rate
+from oeactl.core.figures import has_settled, steady
 from oeactl.core.gates import failures, judge, warnings
 from oeactl.core.host import ProofFile, Reply, ServerState, Survey
 from oeactl.core.load import Point, Sweep
 from oeactl.core.results import moment, record, saturated
 from oeactl.core.routing import ExpertsSeen, unseen
-from oeactl.core.run import Outcome, PointRecord, ProofRecord, RawFile, SteadyRate, Trial, WarmUp
+from oeactl.core.run import Outcome, PointRecord, ProofRecord, RawFile, Trial, WarmUp
 from oeactl.core.saturation import Saturation, goodput
 from oeactl.errors import OeactlError
 from oeactl.flows.earlier import looking_back
@@ -39,7 +39,7 @@ _FLUSH_TRIES = 3  # the engine itself asks for a while each time
 _FLUSH_PAUSE_S = 2.0
 _START_S = 300.0  # a client that imports its engine from a cold disk
 _SLOWER = 5.0  # how many times slower than its warm-up a level may be before it is given up
-_WARM_UPS = 4  # bursts at most, and none begins after so long
+_WARM_UPS = 8  # bursts at most, and none begins after so long
 _WARM_UP_S = 900.0
 _TAIL_LINES = 20
 _LOST_LINES = 200  # the first error stands above what follows from it
@@ -173,7 +173,7 @@ def _level(course: Course, trial: Trial, index: int, point: Point) -> _Seen:
         warm_up=warm_up,
         raw=_raw(course, trial, measured),
         client=measured.client,
-        steady=_steady(measured, point),
+        steady=steady(measured.requests, measured.measurement, point),
         goodput=goodput(measured.requests, measured.measurement, course.sweep.targets),
         tail=measured.tail[-_TAIL_LINES:],
         experts=experts,
@@ -338,13 +338,6 @@ def _per_gpu(course: Course, measured: PointMeasured) -> float | None:
     if not course.gpus or measured.measurement is None:
         return None
     return measured.measurement.output_tokens_per_s / course.gpus
-
-
-def _steady(measured: PointMeasured, point: Point) -> SteadyRate | None:
-    """The rate while all streams were busy, where the driver's rows tell when each request was sent."""
-    closed = measured.requests is not None and point.rate is None
-    found = steady_rate(measured.requests, point.concurrency) if closed and measured.requests else None
-    return SteadyRate(duration_s=found[0], output_tokens_per_s=found[1]) if found else None
 
 
 def _raw(course: Course, trial: Trial, measured: PointMeasured) -> RawFile | None:

@@ -32,17 +32,25 @@ HOPELESS = 64  # failures without one success
 
 
 class Told:
-    """What the parent shows while it goes: requests over, failed, tokens of those that went well."""
+    """What the parent shows while it goes: requests over, failed, tokens that came so far.
+
+    Tokens are those of a moment: of what was over then and of what was on its way.
+    """
 
     def __init__(self, tell: Callable[[int, int, int], None]) -> None:
         self._tell = tell
-        self.over = self.failed = self.tokens = 0
+        self.over = self.failed = 0
+        self._tokens = self._seen = 0
 
     def add(self, row: Row) -> None:
         self.over += 1
         self.failed += bool(row["error"])
-        self.tokens += 0 if row["error"] else row["tokens"]
-        self._tell(self.over, self.failed, self.tokens)
+        self._tokens += row["tokens"]
+        self._tell(self.over, self.failed, self._seen)
+
+    def look(self, on_their_way: int) -> None:
+        self._seen = self._tokens + on_their_way
+        self._tell(self.over, self.failed, self._seen)
 
 
 class Requests:
@@ -133,6 +141,7 @@ class Burst:
             await asyncio.gather(*(self._closed() for _ in streams))
         look.cancel()
         wake.cancel()
+        self._told.look(0)
         client = {
             **self._watch.figures(),
             "cpu_s": time.process_time() - cpu,
@@ -224,6 +233,8 @@ class Burst:
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
             now = perf_counter()
+            streams = [exchange.stream for exchange in self._active]
+            self._told.look(sum(stream.tokens or len(stream.times) for stream in streams))
             for exchange in list(self._active):
                 silent = now - exchange.active_at
                 limit = order["stall_s"] if exchange.stream.times else order["first_s"]

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oeactl.core.figures import Counted, distribution, has_settled, measure, quantile, steady_rate
+from oeactl.core.figures import (
+    Counted,
+    dated,
+    distribution,
+    has_settled,
+    measure,
+    quantile,
+    steady,
+    steady_rate,
+)
 from oeactl.core.load import PerRequest
+from oeactl.core.run import SteadyRate
+from tests.support.levels import a_measurement, a_point
 
 
 def rows(*, errors: tuple[str, ...] = ("", ""), gaps: tuple[float, ...] = (0.1, 0.1)) -> PerRequest:
@@ -91,3 +103,45 @@ def test_the_steady_rate_leaves_ramps_out() -> None:
     assert seconds == pytest.approx(1.9)
     assert rate == pytest.approx(20.0, rel=0.06)
     assert steady_rate(whole, 4) is None
+
+
+def in_a_loop(took: tuple[float, ...]) -> PerRequest:
+    """Rows of a client that does not say when it sent them."""
+    count = len(took)
+    return PerRequest(
+        input_lens=(8,) * count,
+        output_lens=(2,) * count,
+        ttfts_s=tuple(seconds / 2 for seconds in took),
+        itls_s=tuple((seconds / 2,) for seconds in took),
+        errors=("",) * count,
+        generated_texts=("a",) * count,
+    )
+
+
+def test_a_closed_loop_leaves_no_choice_of_when_each_request_was_sent() -> None:
+    rows = dated(in_a_loop((1.0, 2.0, 1.0, 3.0, 1.0)), 2, 5.0)
+    assert rows is not None
+    assert rows.sent_s == (0.0, 0.0, 1.0, 2.0, 2.0)
+    assert rows.e2es_s == (1.0, 2.0, 1.0, 3.0, 1.0)
+
+
+def test_times_that_do_not_add_up_were_of_another_loop() -> None:
+    rows = in_a_loop((1.0, 2.0, 1.0, 3.0, 1.0))
+    assert dated(rows, 2, 5.2) is not None
+    assert dated(rows, 2, 5.5) is None
+    assert dated(rows, 8, 5.0) is None
+    failed = msgspec.structs.replace(rows, errors=("", "gone", "", "", ""))
+    assert dated(failed, 2, 5.0) is None
+
+
+def test_the_steady_rate_says_what_it_rests_on() -> None:
+    point = a_point(2, requests=10, output_len=2)
+    rows = in_a_loop((1.0,) * 10)
+    found = steady(rows, a_measurement(point, duration_s=5.0), point)
+    assert found == SteadyRate(duration_s=3.5, output_tokens_per_s=4.0, from_order=True)
+    assert steady(rows, a_measurement(point, duration_s=9.0), point) is None
+    assert steady(rows, None, point) is None
+    told = msgspec.structs.replace(rows, sent_s=tuple(float(n // 2) for n in range(10)), e2es_s=(1.0,) * 10)
+    again = steady(told, a_measurement(point, duration_s=5.0), point)
+    assert again is not None and not again.from_order
+    assert steady(told, a_measurement(point), msgspec.structs.replace(point, rate=2.0)) is None

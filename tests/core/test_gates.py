@@ -204,6 +204,12 @@ def test_a_client_that_kept_up_passes_also_where_there_are_no_gaps_to_compare_wi
     assert (blurred.outcome, blurred.warning) == ("pass", True)
 
 
+def test_a_client_that_tells_its_cpu_alone_is_judged_by_that_alone() -> None:
+    mute = a_client(lag_mean_ms=None, lag_p99_ms=None, lag_max_ms=None)
+    found = gate("client", client=mute)
+    assert (found.outcome, "does not tell" in found.reason) == ("pass", True)
+
+
 def test_too_few_requests_a_stream_leave_the_concurrency_unjudged_but_say_so() -> None:
     point = a_point(16, requests=64)
     found = gate(

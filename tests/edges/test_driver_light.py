@@ -6,6 +6,7 @@ The program runs in a process of its own, sent through the real agent, as on a h
 from __future__ import annotations
 
 import asyncio
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -526,7 +527,16 @@ def test_sent_through_the_agent_it_tells_how_far_it_is(server: Server) -> None:
     point = make_point(1, input_len=8, output_len=2, seed=1, requests=4)
     measured = client(server, run_job=run_job).run(request(point), told)
     assert measured.measurement is not None and measured.measurement.completed == 4
-    assert any("tok/s" in text and "requests" in text for text in told.updates)
+    assert told.updates[-1].endswith("; requests 4 of 4")
+
+
+def test_tokens_on_their_way_are_in_the_rate_that_is_shown(server: Server) -> None:
+    server.act, server.asked = paced(itl_s=0.02), []
+    told = Told()
+    point = make_point(1, input_len=8, output_len=150, seed=1, requests=1)
+    client(server, run_job=run_job).run(request(point), told)
+    rates = [int(found[1]) for text in told.updates if (found := re.search(r"(\d+) tok/s now", text))]
+    assert rates and 5 < rates[0] < 60  # 50, before any request was over
 
 
 def test_a_server_that_is_not_there_is_told_in_words(server: Server) -> None:

@@ -15,8 +15,9 @@ import pytest
 from oeactl.core.gates import failures, judge
 from oeactl.core.load import make_point
 from oeactl.core.redact import REDACTED
-from oeactl.edges.drivers.sglang import SglangClient, read_help, read_line
-from oeactl.edges.jobs import JobResult
+from oeactl.edges.drivers.sglang import SglangClient, read_help
+from oeactl.edges.drivers.sglang_line import read_line
+from oeactl.edges.jobs import JobResult, Spent
 from oeactl.errors import UsageError
 from oeactl.ports import Agent, PointMeasured, PointRequest
 from tests.support.levels import some_evidence
@@ -395,4 +396,36 @@ def test_requests_done_of_planned_are_shown_as_the_bar_moves() -> None:
     ]
     shown = Shown()
     client(jobs).run(MEASURE, shown)
-    assert shown.updates == [("requests", 8, 16), ("requests", 16, 16)]
+    assert [(done, total) for _, done, total in shown.updates] == [(8, 16), (16, 16)]
+    assert all(text.endswith("; requests") for text, _, _ in shown.updates)
+
+
+def spending(*cpu_s: float) -> PointMeasured:
+    """A client that had had so much CPU at each second, and whose bar moved from its second line on."""
+    jobs = Jobs()
+    jobs.lines = ["Namespace()", *(f" {n}| {n}/16 [00:00<?, ?it/s]" for n in (0, 4, 8, 12, 16)), "Result"]
+    spent = tuple(Spent(at_s=float(n), cpu_s=one, lines=n) for n, one in enumerate(cpu_s))
+    jobs.result = msgspec.structs.replace(jobs.result, spent=spent)
+    return client(jobs).run(MEASURE, Shown())
+
+
+def test_the_client_s_cpu_counts_while_its_load_was_on() -> None:
+    """Not while it imported the engine, nor when it counted the text again."""
+    load = spending(0.0, 0.9, 1.9, 2.1, 2.3, 2.5, 3.5).client
+    assert load is not None
+    assert (load.processes, load.busiest_core, load.lag_mean_ms) == (1, pytest.approx(0.2), None)
+    busy = spending(0.0, 0.9, 1.9, 2.9, 3.9, 4.9, 5.9)
+    (gate,) = [
+        one
+        for one in judge(
+            some_evidence(POINT, measurement=busy.measurement, requests=busy.requests, client=busy.client)
+        )
+        if one.name == "client"
+    ]
+    assert gate.outcome == "fail"
+    assert "it was the bottleneck: 100% of a core" in gate.reason
+
+
+def test_a_load_too_short_to_tell_the_client_s_cpu_leaves_it_unmeasured() -> None:
+    assert spending().client is None
+    assert spending(0.0, 0.9, 1.9).client is None

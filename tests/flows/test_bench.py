@@ -274,11 +274,11 @@ def test_a_server_that_still_compiles_is_warmed_up_until_its_rate_holds(ready: B
 
 
 def test_a_server_that_never_settles_is_measured_after_a_few_bursts_and_it_is_said(ready: Bench) -> None:
-    ready.driver.happens[(4, "warm-up")] = climbing(100.0, 200.0, 400.0, 800.0, 1600.0)
+    ready.driver.happens[(4, "warm-up")] = climbing(*(100.0 * 2**n for n in range(9)))
     done = ready.run(4)
     assert done.error is None
     warm_up = done.run.trials[0].points[0].warm_up
-    assert warm_up is not None and (warm_up.steady, len(warm_up.rates)) == (False, 4)
+    assert warm_up is not None and (warm_up.steady, len(warm_up.rates)) == (False, 8)
     assert ["warm_up" in note for note in ready.told.notes] == [True]
 
 

@@ -16,6 +16,7 @@ import msgspec
 from oeactl.core.figures import Counted, measure
 from oeactl.core.load import ClientLoad, PerRequest
 from oeactl.core.notes import CHARACTERS_A_TOKEN, NOTES, TASKS
+from oeactl.core.pace import Pace
 from oeactl.core.redact import REDACTED, redact_text
 from oeactl.core.run import DriverRecord
 from oeactl.edges import load_program
@@ -245,7 +246,7 @@ class LightClient:
 
     def _adapt(self, client: ClientLoad, itl_ms: float | None, cpus: int) -> None:
         """Give the next burst twice the processes where this one came near its bounds."""
-        late = itl_ms is not None and client.lag_mean_ms > _LATE * itl_ms
+        late = itl_ms is not None and (client.lag_mean_ms or 0.0) > _LATE * itl_ms
         if self._fixed is None and (client.busiest_core > _BUSY or late):
             self._processes = max(1, min(2 * client.processes, cpus // 2))
 
@@ -273,7 +274,10 @@ class _Shown:
     """Called with every line of the program: how far it is, how fast, how long still."""
 
     def __init__(self, request: PointRequest, progress: Progress) -> None:
-        self._request = request
+        timed = request.point.duration_s if request.phase == "measured" else None
+        self._total = None if timed else request.requests
+        self._pace = Pace(request.requests, duration_s=timed)
+        self._word = "requests" if request.phase == "measured" else "warm-up requests"
         self._progress = progress
 
     def __call__(self, line: str) -> None:
@@ -282,13 +286,8 @@ class _Shown:
             over, failed, tokens, seconds = (told[name] for name in ("over", "failed", "tokens", "seconds"))
         except (ValueError, KeyError, TypeError):
             return
-        word = "requests" if self._request.phase == "measured" else "warm-up requests"
-        facts = [f"{tokens / seconds:,.0f} tok/s"] if seconds and tokens else []
-        facts += [f"{failed} failed"] if failed else []
-        left = self._request.requests - over
-        facts += [f"{left * seconds / over:.0f} s left"] if over and left > 0 else []
-        text = f"{', '.join(facts)}; {word}" if facts else word
-        self._progress.update(text, done=over, total=self._request.requests)
+        text = self._pace.line(seconds, over=over, failed=failed, tokens=tokens)
+        self._progress.update(f"{text}; {self._word}", done=over, total=self._total)
 
 
 def _counted(rows: Sequence[_Row]) -> Counted:

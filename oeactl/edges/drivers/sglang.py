@@ -7,18 +7,20 @@ Owns: the argv, the reading of its one JSON line, its progress. Tokens are ``com
 
 from __future__ import annotations
 
-import json
 import re
+import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
 from oeactl.core.host import Value
-from oeactl.core.load import Distribution, Measurement, PerRequest
+from oeactl.core.load import ClientLoad
+from oeactl.core.pace import Pace
 from oeactl.core.redact import REDACTED, redact_text
 from oeactl.core.run import DriverRecord
-from oeactl.edges.jobs import JobResult, run_job
+from oeactl.edges.drivers.sglang_line import DATASET, read_line
+from oeactl.edges.jobs import JobResult, Spent, run_job
 from oeactl.errors import UsageError
 from oeactl.ports import Agent, PointMeasured, PointRequest, Progress
 
@@ -41,7 +43,6 @@ with open(out, "w", encoding="utf-8") as sys.stdout:
         sys.argv = [found[0], "--help"]
         runpy.run_module(found[0], run_name="__main__", alter_sys=True)
 """
-_DATASET = "random-ids"
 _NEEDED = (
     "--backend",
     "--base-url",
@@ -62,6 +63,7 @@ _NEEDED = (
 _WELCOME = ("--cache-report",)  # from 0.5.14 on
 
 _HELP_TIMEOUT_S = 300.0
+_LEAST_S = 1.0  # of a load, for its CPU to be told: the kernel counts in hundredths
 _LONGEST = 120  # of an exception's line, in a sentence
 _USAGE = re.compile(r"^usage:.*?(?:\n\s*\n|\Z)", re.DOTALL | re.MULTILINE)
 _FLAG = re.compile(r"[\[|(]\s*(--[a-z][a-z0-9-]*)")
@@ -153,7 +155,8 @@ class SglangClient:
         except ValueError as problem:
             return PointMeasured(argv=argv, failure=f"the client's line is not usable: {problem}", tail=tail)
         rows = msgspec.structs.replace(rows, errors=tuple(self._scrubbed(text) for text in rows.errors))
-        return PointMeasured(argv=argv, measurement=measurement, requests=rows)
+        client_load = shown.client(job.spent)
+        return PointMeasured(argv=argv, measurement=measurement, requests=rows, client=client_load)
 
     def _found(self) -> Client:
         if self._client is None:
@@ -194,8 +197,8 @@ def read_help(module: str, text: str) -> Client:
     block = usage[0] if usage else ""
     known = frozenset(_FLAG.findall(block))
     missing = [flag for flag in _NEEDED if flag not in known]
-    if _DATASET not in block:
-        missing.append(f"--dataset-name {_DATASET}")
+    if DATASET not in block:
+        missing.append(f"--dataset-name {DATASET}")
     if missing:
         raise UsageError(
             f"the engine's load client knows no {', '.join(missing)}",
@@ -214,7 +217,7 @@ def arguments(client: Client, request: PointRequest) -> tuple[str, ...]:
         *("--base-url", request.url.rstrip("/")),
         *("--model", request.model),
         *("--tokenizer", request.tokenizer),
-        *("--dataset-name", _DATASET, "--tokenize-prompt"),
+        *("--dataset-name", DATASET, "--tokenize-prompt"),
         *("--random-input-len", str(point.input_len)),
         *("--random-output-len", str(point.output_len)),
         *("--random-range-ratio", "1.0"),  # lengths are drawn from [L * ratio, L]
@@ -228,21 +231,54 @@ def arguments(client: Client, request: PointRequest) -> tuple[str, ...]:
 
 
 class _Shown:
-    """Called with every line of the client's output: shows the requests done, remembers the last count."""
+    """Called with every line of the client's output: shows the requests done, remembers the last count.
 
-    def __init__(self, request: PointRequest, progress: Progress) -> None:
+    Between the lines where its bar began and ended the load was on: so much of its CPU counts.
+    """
+
+    def __init__(
+        self, request: PointRequest, progress: Progress, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._request = request
         self._progress = progress
+        self._clock = clock
+        self._pace = Pace(request.requests)
+        self._lines = 0
+        self._bar: list[int] = []
+        self._begun_at = 0.0
         self.done = 0
 
     def __call__(self, line: str) -> None:
         # The bar redraws itself with carriage returns; the last drawing counts.
+        self._lines += 1
         found = _DONE.search(line.rstrip("\r\n").rpartition("\r")[2])
-        if found is None or int(found[2]) != self._request.requests or int(found[1]) == self.done:
+        if found is None or int(found[2]) != self._request.requests:
+            return
+        self._bar.append(self._lines)
+        if len(self._bar) == 1:
+            self._begun_at = self._clock()
+        if int(found[1]) == self.done:
             return
         self.done = int(found[1])
         word = "requests" if self._request.phase == "measured" else "warm-up requests"
-        self._progress.update(word, done=self.done, total=self._request.requests)
+        tokens = self.done * self._request.point.output_len  # end-of-text is ignored
+        text = self._pace.line(self._clock() - self._begun_at, over=self.done, failed=0, tokens=tokens)
+        self._progress.update(f"{text}; {word}", done=self.done, total=self._request.requests)
+
+    def client(self, spent: Sequence[Spent]) -> ClientLoad | None:
+        """Its CPU while the bar moved; None where that was too short to tell."""
+        on = [one for one in spent if self._bar and self._bar[0] <= one.lines < self._bar[-1]]
+        if len(on) < 2 or on[-1].at_s - on[0].at_s < _LEAST_S:
+            return None
+        cpu_s = on[-1].cpu_s - on[0].cpu_s
+        return ClientLoad(
+            processes=1,
+            cpu_s=cpu_s,
+            busiest_core=cpu_s / (on[-1].at_s - on[0].at_s),
+            lag_mean_ms=None,
+            lag_p99_ms=None,
+            lag_max_ms=None,
+        )
 
 
 def _failure(job: JobResult, request: PointRequest, done: int, tail: tuple[str, ...]) -> str | None:
@@ -260,134 +296,3 @@ def _failure(job: JobResult, request: PointRequest, done: int, tail: tuple[str, 
         return f"none of {request.requests} requests succeeded"
     raised = raised if len(raised) <= _LONGEST else f"{raised[:_LONGEST]}..."
     return f"the client ended with {job.returncode}" + (f": {raised}" if raised else "")
-
-
-class _Line(msgspec.Struct, frozen=True, kw_only=True):
-    """The fields we read, as every release since 0.4.7 writes them. Others may come and are left alone."""
-
-    backend: str
-    dataset_name: str
-    max_concurrency: int
-    random_input_len: int
-    random_output_len: int
-    random_range_ratio: float
-    duration: float
-    completed: int
-    total_input_tokens: int
-    total_output_tokens: int
-    total_output_tokens_retokenized: int
-    request_throughput: float
-    input_throughput: float
-    output_throughput: float
-    concurrency: float
-    accept_length: float | None = None
-    input_lens: tuple[int, ...]
-    output_lens: tuple[int, ...]
-    ttfts: tuple[float, ...]
-    itls: tuple[tuple[float, ...], ...]
-    errors: tuple[str, ...]
-    generated_texts: tuple[str, ...]
-    cached_tokens: tuple[int, ...] | None = None
-
-
-class _NotFinite:
-    """Stands where the text had NaN or Infinity, which JSON has not."""
-
-
-def read_line(out: bytes, request: PointRequest) -> tuple[Measurement, PerRequest]:
-    """Read the client's output: exactly one line, of exactly this load.
-
-    ``Infinity`` is accepted as the request rate of a closed loop, and dropped with it; ``server_info`` (which
-    may hold the key) is dropped unread. Raises ValueError, in one line, for anything else out of order.
-    """
-    lines = [line for line in out.split(b"\n") if line.strip()]
-    if len(lines) != 1:
-        raise ValueError(f"{len(lines)} lines where one was expected")
-    try:
-        fields = json.loads(lines[0], parse_constant=lambda _: _NotFinite())
-    except ValueError as problem:
-        raise ValueError(f"not JSON: {problem}") from problem
-    if not isinstance(fields, dict):
-        raise ValueError("not a JSON object")
-    fields.pop("server_info", None)
-    fields.pop("request_rate", None)
-    _refuse_not_finite(fields)
-    try:
-        line = msgspec.convert(fields, _Line)
-    except msgspec.ValidationError as problem:
-        raise ValueError(str(problem)) from problem
-    _check_load(line, request)
-    return _measurement(line, fields, request), _rows(line)
-
-
-def _refuse_not_finite(fields: Mapping[str, Any]) -> None:
-    for key, value in fields.items():
-        held = value if isinstance(value, list) else (value,)
-        flat = (deep for item in held for deep in (item if isinstance(item, list) else (item,)))
-        if any(isinstance(item, _NotFinite) for item in flat):
-            raise ValueError(f"'{key}' is not a finite number")
-
-
-def _check_load(line: _Line, request: PointRequest) -> None:
-    point = request.point
-    wanted: dict[str, Any] = {
-        "backend": "sglang",
-        "dataset_name": _DATASET,
-        "max_concurrency": point.concurrency,
-        "random_input_len": point.input_len,
-        "random_output_len": point.output_len,
-        "random_range_ratio": 1.0,
-    }
-    for key, value in wanted.items():
-        if getattr(line, key) != value:
-            raise ValueError(f"'{key}' is {getattr(line, key)!r}, and {value!r} was asked for")
-    rows = {len(line.input_lens), len(line.output_lens), len(line.ttfts), len(line.itls)}
-    rows |= {len(line.errors), len(line.generated_texts)}
-    rows |= {len(line.cached_tokens)} if line.cached_tokens is not None else set()
-    if len(rows) != 1:
-        raise ValueError(f"its per-request lists differ in length: {', '.join(map(str, sorted(rows)))}")
-
-
-def _measurement(line: _Line, fields: Mapping[str, Any], request: PointRequest) -> Measurement:
-    sent = len(line.errors)
-    one_token = request.point.output_len == 1
-    return Measurement(
-        requested=sent,
-        completed=line.completed,
-        failed=sent - line.completed,
-        input_tokens=line.total_input_tokens,
-        output_tokens=line.total_output_tokens,
-        output_tokens_retokenized=line.total_output_tokens_retokenized,
-        cached_input_tokens=None if line.cached_tokens is None else sum(line.cached_tokens),
-        duration_s=line.duration,
-        requests_per_s=line.request_throughput,
-        input_tokens_per_s=line.input_throughput,
-        output_tokens_per_s=line.output_throughput,
-        achieved_concurrency=line.concurrency,
-        accept_length=line.accept_length,
-        e2e_ms=_distribution(fields, "e2e_latency"),
-        ttft_ms=_distribution(fields, "ttft"),
-        tpot_ms=None if one_token else _distribution(fields, "tpot"),
-        itl_ms=None if one_token else _distribution(fields, "itl"),
-    )
-
-
-def _distribution(fields: Mapping[str, Any], name: str) -> Distribution:
-    statistics = ("mean", "median", "std", "p90", "p95", "p99")
-    found = {key: fields[f"{key}_{name}_ms"] for key in statistics if f"{key}_{name}_ms" in fields}
-    try:
-        return msgspec.convert(found, Distribution)
-    except msgspec.ValidationError as problem:
-        raise ValueError(f"{name}: {problem}") from problem
-
-
-def _rows(line: _Line) -> PerRequest:
-    return PerRequest(
-        input_lens=line.input_lens,
-        output_lens=line.output_lens,
-        ttfts_s=line.ttfts,
-        itls_s=line.itls,
-        errors=line.errors,
-        generated_texts=line.generated_texts,
-        cached_tokens=line.cached_tokens,
-    )
