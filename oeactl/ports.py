@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Literal, Protocol
 
 from oeactl.core.adoption import FoundServer
+from oeactl.core.change import Change
 from oeactl.core.container_adoption import FoundContainer
 from oeactl.core.host import (
     Holder,
@@ -340,8 +341,8 @@ class Driver(Protocol):
 class Store(Protocol):
     """Where runs are kept. What is written once is never rewritten."""
 
-    def begin(self, plan: Plan) -> str:
-        """Keep the plan before anything is measured; the run's place, for people."""
+    def begin(self, plan: Plan, changes: Sequence[Change] = ()) -> str:
+        """Keep the plan and its arms' changes before anything is measured; the run's place, for people."""
         ...
 
     def begin_trial(self, trial: Trial) -> None: ...

@@ -212,7 +212,7 @@ def on_host(call: Call, chosen: Host, load: Load, order: Order, store: ResultsFo
     modules = tuple(dict.fromkeys(module for recipe in recipes for module in recipe.modules))
     with wired(call, chosen) as here:
         load = settled_load(load, here)
-        order = replace(order, modules=modules)
+        order = replace(order, modules=modules, recipes=tuple(recipes))
         if order.found is None:
             order = replace(order, sweep=with_dataset(order.sweep, load))
         with driver_of(load, here) as sender:

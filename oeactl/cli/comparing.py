@@ -199,8 +199,3 @@ def _one_of(option: str, text: str, usual: str, other: str) -> bool:
     if text not in (usual, other):
         raise UsageError(f"'{text}' is neither {usual} nor {other}", where=option)
     return text == other
-
-
-def text_of(value: object) -> str:
-    """A parameter's value as ``--set`` reads it."""
-    return str(value).lower() if isinstance(value, bool) else str(value)

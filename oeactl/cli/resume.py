@@ -46,9 +46,10 @@ def resume(
 
 
 def _comparison(call: Call, store: ResultsFolder, found: Run, *, allow_code: bool, yes: bool) -> int:
-    from oeactl.cli.comparing import all_modules, ended, put_on_record, text_of, wanted_recipe
+    from oeactl.cli.comparing import all_modules, ended, put_on_record, wanted_recipe
     from oeactl.cli.load import driver_of, load_of
     from oeactl.cli.wiring import wired
+    from oeactl.core.launch import text_of
     from oeactl.flows.experiment import resume as go_on
     from oeactl.flows.planning import prepare_again
 

@@ -74,12 +74,13 @@ def additions(
     """Arguments and environment that a recipe adds, with its parameters' values in them."""
 
     def filled(text: str) -> str:
-        return _PLACE.sub(lambda match: _word(parameters[match[1]]), text)
+        return _PLACE.sub(lambda match: text_of(parameters[match[1]]), text)
 
     return tuple(map(filled, launch.args)), {name: filled(text) for name, text in launch.env.items()}
 
 
-def _word(value: object) -> str:
+def text_of(value: object) -> str:
+    """A parameter's value as a word: of ``--set``, of an argument, of a variable."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -81,12 +81,13 @@ class Case(Value, frozen=True, kw_only=True):
 
 
 class Recipe(Value, frozen=True, kw_only=True):
-    """A recipe that could be read. key: sha256 of its whole folder."""
+    """A recipe that could be read. sources: its whole folder, path -> bytes; key: sha256 of that."""
 
     document: RecipeDocument
     files: tuple[RecipeFile, ...]
     whole_files: tuple[WholeFile, ...]
     cases: tuple[Case, ...]
+    sources: dict[str, bytes]
     key: str
 
     @property
@@ -127,6 +128,7 @@ def load_recipe(files: Mapping[str, bytes], where: str = "") -> Recipe:
         files=steps,
         whole_files=read_whole_files(root, document, files, prefix),
         cases=read_cases(files, document, prefix),
+        sources=dict(files),
         key=_key(files),
     )
 

@@ -127,6 +127,8 @@ class RecipeDocument(Value, frozen=True, kw_only=True):
     proof: the changed engine leaves proof files with the plan's digest.
     marks: comments above and below each block that is put in; without them the journal alone knows.
     unanchored: what an import could not place; while there is any, the recipe is not applied.
+    computes: whether the model still computes what it did, but for rounding (same), or something else
+    (other): reports say it. None: the recipe does not say.
     """
 
     id: str
@@ -138,6 +140,7 @@ class RecipeDocument(Value, frozen=True, kw_only=True):
     proof: bool = False
     independent: bool = False
     marks: bool = True
+    computes: Literal["same", "other"] | None = None
     parameters: dict[str, Parameter] = msgspec.field(default_factory=dict)
     facts: dict[str, Fact] = msgspec.field(default_factory=dict)
     rules: tuple[Rule, ...] = ()

@@ -14,7 +14,8 @@ from oeactl.core.evidence import Activation
 from oeactl.core.host import Value
 from oeactl.core.load import Positive
 from oeactl.core.quality import Agreement, Condition, ConditionCompared, Verdict
-from oeactl.core.run import SCHEMA_VERSION, AppliedRecipe, EngineRecord, ModelRecord, Moment, RawFile
+from oeactl.core.run import AppliedRecipe, EngineRecord, ModelRecord, Moment, RawFile
+from oeactl.core.version import SCHEMA_VERSION
 from oeactl.errors import UsageError
 
 

@@ -15,12 +15,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from oeactl.core.change import Change
 from oeactl.core.host import Value
 from oeactl.core.load import Point, Sweep
 from oeactl.core.recording import Comparison, Recording
 from oeactl.core.redact import is_secret_name, redact_text
 from oeactl.core.run import (
-    SCHEMA_VERSION,
     Analysis,
     ArmAtLevel,
     Attachment,
@@ -31,8 +31,9 @@ from oeactl.core.run import (
 )
 from oeactl.core.saturation import Reached, Saturation, saturation
 from oeactl.core.verdicts import verdicts
+from oeactl.core.version import SCHEMA_VERSION
 
-Document = TypeVar("Document", Plan, Trial, PointRecord, Analysis, Recording, Comparison, Attachment)
+Document = TypeVar("Document", Plan, Trial, PointRecord, Analysis, Recording, Comparison, Attachment, Change)
 Record = TypeVar("Record", bound=Value)
 
 #: What a file says it is, by its ``kind``.
@@ -43,6 +44,7 @@ KINDS: dict[str, type] = {
     "recording": Recording,
     "comparison": Comparison,
     "attachment": Attachment,
+    "change": Change,
 }
 _LABEL = re.compile(r"[^a-z0-9]+")
 #: Of the server's environment only what bears on speed and names no secret is kept.

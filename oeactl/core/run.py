@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from oeactl.core.change import Change
 from oeactl.core.evidence import Activation, Gate, Target
 from oeactl.core.experiment import Design, Failure, Verdict
 from oeactl.core.host import Value
@@ -21,12 +22,10 @@ from oeactl.core.redact import is_secret_name, redact_text
 from oeactl.core.routing import ExpertsSeen
 from oeactl.core.saturation import Goodput, Saturation
 from oeactl.core.telemetry import Watched
-
-#: 2 added what a budget and the compilation caches say; 1 is lifted on reading (results.py).
-SCHEMA_VERSION = 2
+from oeactl.core.version import SCHEMA_VERSION as SCHEMA_VERSION
 
 Moment = Annotated[datetime, msgspec.Meta(tz=True)]
-Kind = Literal["plan", "trial", "analysis", "attachment"]
+Kind = Literal["plan", "trial", "analysis", "attachment", "change"]
 Outcome = Literal["completed", "interrupted", "server_lost", "failed", "unfinished"]
 
 
@@ -170,10 +169,25 @@ class ModelRecord(Value, frozen=True, kw_only=True):
     config_sha256: str | None = None
 
 
+class LaunchRecord(Value, frozen=True, kw_only=True):
+    """How a server is begun. argv: after the interpreter, the arm's and the recipes' own included; no secret.
+
+    image, image_digest: of its container; None where there is none, or docker does not tell.
+    """
+
+    manager: str
+    python: str
+    argv: tuple[str, ...]
+    cwd: str | None = None
+    image: str | None = None
+    image_digest: str | None = None
+
+
 class ServerRecord(Value, frozen=True, kw_only=True):
     """The server that was measured. args: its own account of them, secrets removed.
 
-    environment: of what hosts.yaml gives it, the allow-listed names. gpus: how many it uses; None unknown.
+    environment: of what hosts.yaml and the arm give it, the allow-listed names. gpus: how many it uses; None
+    unknown. launch: how it is begun; None of a server that is known by its URL alone.
     """
 
     url: str
@@ -183,6 +197,7 @@ class ServerRecord(Value, frozen=True, kw_only=True):
     args: dict[str, Any]
     environment: dict[str, str]
     gpus: int | None
+    launch: LaunchRecord | None = None
 
 
 class DriverRecord(Value, frozen=True, kw_only=True):
@@ -371,13 +386,17 @@ class Attachment(Value, frozen=True, kw_only=True):
 
 
 class Run(Value, frozen=True, kw_only=True):
-    """A run as read back. path: its folder. skipped: files in it that could not be taken."""
+    """A run as read back. path: its folder. skipped: files in it that could not be taken.
+
+    changes: what the arms change on the host, of those that change anything.
+    """
 
     path: str
     plan: Plan
     trials: tuple[Trial, ...]
     analysis: Analysis | None = None
     attachments: tuple[Attachment, ...] = ()
+    changes: tuple[Change, ...] = ()
     skipped: tuple[Skipped, ...] = ()
 
 

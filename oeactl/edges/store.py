@@ -2,12 +2,13 @@
 
     results/runs/2026/20261129T031500Z-oea-1f3a9c2e/
         plan.json                     before the first level
+        changes/B.json                what an arm changes on the host, with its recipes
         trials/001-A.part/begun.json  who, where and what, before the first level
         trials/001-A.part/01-c64.json each level the moment it ended
         trials/001-A.json             the whole trial at its end; the .part folder then goes
         analysis.json                 derived
         raw/<sha256>.json.gz          per-request rows, git-ignored, named in the level
-    attachments/<sha256>.json     what another tool measured of the same build
+        attachments/<sha256>.json     what another tool measured of the same build
 
 Owns: that layout. No file is ever rewritten: each is written beside, synced, and given its name by a link
 that fails when the name is taken (analysis.json alone, being derived, is replaced). A run killed at any
@@ -23,12 +24,14 @@ import hashlib
 import os
 import shutil
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
 from oeactl.core import results as records
+from oeactl.core.change import Change
 from oeactl.core.run import (
     Analysis,
     Attachment,
@@ -42,6 +45,8 @@ from oeactl.core.run import (
 )
 from oeactl.errors import OeactlError, UsageError
 
+Beside = TypeVar("Beside", Attachment, Change)
+
 _PART = ".part"
 _BEGUN = "begun.json"
 
@@ -52,8 +57,8 @@ class ResultsFolder:
     def __init__(self, root: Path) -> None:
         self._runs = root / "runs"
 
-    def begin(self, plan: Plan) -> str:
-        """Make the run's folder and write its plan. Raises UsageError when the run exists already."""
+    def begin(self, plan: Plan, changes: Sequence[Change] = ()) -> str:
+        """Make the run's folder; write its changes and its plan. Raises UsageError when the run exists."""
         folder = self._folder(plan.run_id)
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
@@ -63,6 +68,8 @@ class ResultsFolder:
             raise UsageError(f"run {plan.run_id} exists already", where=str(folder)) from taken
         except OSError as problem:
             raise unwritable(folder, problem) from problem
+        for change in changes:
+            write_new(folder / "changes" / f"{change.arm}.json", records.dump(change), parents=True)
         write_new(folder / "plan.json", records.dump(plan))
         return str(folder)
 
@@ -190,20 +197,29 @@ def _read_run(folder: Path) -> Run | Skipped:
             analysis = records.parse((folder / "analysis.json").read_bytes(), Analysis)
         except (ValueError, OSError) as problem:
             skipped.append(Skipped(path=str(folder / "analysis.json"), why=why_not(problem)))
-    attachments = []
-    for path in sorted((folder / "attachments").glob("[0-9a-f]*.json")):
-        try:
-            attachments.append(records.parse(path.read_bytes(), Attachment))
-        except (ValueError, OSError) as problem:
-            skipped.append(Skipped(path=str(path), why=why_not(problem)))
+    attachments, broken = _read_each(folder / "attachments", Attachment)
+    changes, torn = _read_each(folder / "changes", Change)
     return Run(
         path=str(folder),
         plan=plan,
         trials=tuple(trials),
         analysis=analysis,
-        attachments=tuple(attachments),
-        skipped=tuple(skipped),
+        attachments=attachments,
+        changes=changes,
+        skipped=(*skipped, *broken, *torn),
     )
+
+
+def _read_each(folder: Path, kind: type[Beside]) -> tuple[tuple[Beside, ...], tuple[Skipped, ...]]:
+    """The records of one kind in a folder of a run, by name."""
+    read: list[Beside] = []
+    skipped: list[Skipped] = []
+    for path in sorted(folder.glob("[0-9A-Za-z]*.json")):
+        try:
+            read.append(records.parse(path.read_bytes(), kind))
+        except (ValueError, OSError) as problem:
+            skipped.append(Skipped(path=str(path), why=why_not(problem)))
+    return tuple(read), tuple(skipped)
 
 
 def _read_trials(folder: Path, plan: Plan) -> tuple[list[Trial], list[Skipped]]:

@@ -15,13 +15,16 @@ from typing import Any
 import msgspec
 
 from oeactl.core.activation import activations
+from oeactl.core.change import Change
 from oeactl.core.evidence import leader
 from oeactl.core.host import Journal, ServerState, Survey
 from oeactl.core.load import Sweep
+from oeactl.core.recipe import Recipe
 from oeactl.core.results import analyse, clean_label, record, run_id
 from oeactl.core.resumption import attempt, changed, done_levels, kept_levels
 from oeactl.core.run import AppliedRecipe, Arm, Plan, PlannedTrial, PointRecord, Run, Sending, Trial
 from oeactl.errors import Degraded, Interrupted, OeactlError, Refused, Unreachable, VoidMeasurement
+from oeactl.flows.changes import changes_there
 from oeactl.flows.describe import begun, course_of, engine_of
 from oeactl.flows.lease import KeepingProgress, holding
 from oeactl.flows.lifecycle import server_of
@@ -38,7 +41,8 @@ POINT_TIMEOUT_S = 3600.0
 class Order:
     """What a bench is asked for. label: None, and the recipes on the host name it. token: 8 hex digits.
 
-    modules: the files to hash beside those of the journal. point_timeout_s: the longest one burst may take.
+    modules: the files to hash beside those of the journal; recipes: those known here. point_timeout_s: the
+    longest one burst may take.
     sending: what going on with it will need. found: the run to go on with, whose sweep this is.
     """
 
@@ -50,6 +54,7 @@ class Order:
     point_timeout_s: float = POINT_TIMEOUT_S
     sending: Sending = field(default_factory=Sending)
     found: Run | None = None
+    recipes: tuple[Recipe, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,14 +82,17 @@ def bench(site: Site, driver: Driver, store: Store, order: Order) -> Benched:
         kept = replace(site, progress=KeepingProgress(site.progress, lease))
         course = _course(kept, driver, store, order, survey=survey, trial=trial)
         _show_proof(course, survey, state)
-        return measured(course, order, trial, label=_label(order, trial.recipes))
+        changes = _changes(site, order, survey, trial)
+        return measured(course, order, trial, label=_label(order, trial.recipes), changes=changes)
 
 
-def measured(course: Course, order: Order, trial: Trial, *, label: str) -> Benched:
+def measured(
+    course: Course, order: Order, trial: Trial, *, label: str, changes: tuple[Change, ...] = ()
+) -> Benched:
     """Keep the plan, unless an earlier attempt did; sweep; sum up. Raises Refused where the build changed."""
     store, found = course.store, order.found
     if found is None:
-        found = _planned(course, order, trial, label)
+        found = _planned(course, order, trial, label, changes)
     else:
         _still_the_same(found, trial)
     store.begin_trial(trial)
@@ -109,7 +117,15 @@ def done_before(order: Order) -> tuple[PointRecord, ...]:
     return done_levels(order.found) if order.found else ()
 
 
-def _planned(course: Course, order: Order, trial: Trial, label: str) -> Run:
+def _changes(site: Site, order: Order, survey: Survey, trial: Trial) -> tuple[Change, ...]:
+    """What is on the host, seen with its bytes; the looks between levels do without them."""
+    if not survey.journal.layers or order.found is not None:
+        return ()
+    seen = look(site, order.modules)
+    return changes_there(site, seen, order.recipes, run=trial.run_id, arm=trial.arm)
+
+
+def _planned(course: Course, order: Order, trial: Trial, label: str, changes: tuple[Change, ...]) -> Run:
     plan = Plan(
         run_id=trial.run_id,
         what="bench",
@@ -123,7 +139,7 @@ def _planned(course: Course, order: Order, trial: Trial, label: str) -> Run:
         trials=(_ONLY,),
         sending=order.sending,
     )
-    return Run(path=course.store.begin(plan), plan=plan, trials=())
+    return Run(path=course.store.begin(plan, changes), plan=plan, trials=(), changes=changes)
 
 
 def _still_the_same(found: Run, trial: Trial) -> None:

@@ -16,6 +16,7 @@ import msgspec
 
 from oeactl.core.evidence import leader, targets
 from oeactl.core.host import ServerState, Survey
+from oeactl.core.launch import launch_of
 from oeactl.core.load import Sweep
 from oeactl.core.redact import redact
 from oeactl.core.results import allowed_environment, finite, moment, record
@@ -23,6 +24,7 @@ from oeactl.core.run import (
     AppliedRecipe,
     EngineRecord,
     HostRecord,
+    LaunchRecord,
     ModelRecord,
     PlannedTrial,
     ServerRecord,
@@ -71,7 +73,7 @@ def begun(
         host=_host_record(site, survey),
         engine=record(EngineRecord, survey.engine),
         model=model_record(survey, info),
-        server=_server_record(site, state, info),
+        server=_server_record(site, survey, state, info),
         driver=msgspec.structs.replace(described, version=described.version or survey.engine.version),
         recipes=tuple(record(AppliedRecipe, layer) for layer in survey.journal.layers),
         targets=targets(survey, survey),
@@ -150,7 +152,7 @@ def config_sha256(survey: Survey) -> str | None:
     return None if config is None else hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
 
 
-def _server_record(site: Site, state: ServerState, info: Mapping[str, Any]) -> ServerRecord:
+def _server_record(site: Site, survey: Survey, state: ServerState, info: Mapping[str, Any]) -> ServerRecord:
     spec, process = site.host.server, leader(state)
     assert spec is not None
     kept = {key: value for key, value in info.items() if key != "internal_states"}
@@ -162,7 +164,16 @@ def _server_record(site: Site, state: ServerState, info: Mapping[str, Any]) -> S
         args=finite(redact(kept)),
         environment=allowed_environment(spec.env),
         gpus=spec.gpus if spec.gpus is not None else gpus_of(info),
+        launch=_launch_record(site, survey),
     )
+
+
+def _launch_record(site: Site, survey: Survey) -> LaunchRecord:
+    """What hosts.yaml, the arm and the recipes make of the launch."""
+    launch, spec = launch_of(site.host, survey.journal.layers), site.host.server
+    assert spec is not None
+    argv = spec.start if spec.manager == "commands" else launch.argv
+    return LaunchRecord(manager=spec.manager, python=launch.python, argv=tuple(redact(argv)), cwd=spec.cwd)
 
 
 def gpus_of(info: Mapping[str, Any]) -> int | None:

@@ -33,7 +33,7 @@ from oeactl.errors import (
     UsageError,
     VoidMeasurement,
 )
-from oeactl.flows.build import Build, ensure, write
+from oeactl.flows.build import Build, at, ensure, write
 from oeactl.flows.describe import begun, course_of, engine_of
 from oeactl.flows.lease import KeepingProgress, holding
 from oeactl.flows.lifecycle import ask, describe, is_running, server_of, take_down
@@ -64,13 +64,13 @@ def conduct(site: Site, driver: Driver, store: Store, prepared: Prepared) -> Con
     """Carry a fresh plan out, after a yes. Raises Interrupted on a no, Locked: then nothing was begun."""
     _ask(site, prepared, len(prepared.plan.trials) + 1)
     run = _Run(site, driver, store, prepared)
-    return run.begin(lambda: store.begin(prepared.plan))
+    return run.begin(lambda: store.begin(prepared.plan, prepared.changes))
 
 
 def resume(site: Site, driver: Driver, store: Store, prepared: Prepared, found: Run) -> Concluded:
     """Go on with a run that was cut short: the next trial, then the rest. Finished ones stay as they are."""
     left = [planned for planned in found.plan.trials if result_of(planned, found.trials) is None]
-    run = _Run(site, driver, store, prepared, found.trials)
+    run = _Run(site, driver, store, replace(prepared, changes=found.changes), found.trials)
     if left or not run.stands:
         _ask(site, prepared, len(left) + 1)
     return run.begin(lambda: found.path)
@@ -192,7 +192,7 @@ class _Run:
             return self._failed(planned, name, started, ready), None
         server = server_of(site)
         trial = begun(
-            site,
+            at(site, build.arm),
             self._driver,
             run_id=self._plan.run_id,
             planned=msgspec.structs.replace(planned, name=name),
@@ -231,7 +231,7 @@ class _Run:
         site = self._site
         site.progress.warn(f"{name}: {failure.kind}: {failure.first_error or failure.what}")
         trial = begun(
-            site,
+            at(site, self._prepared.builds[planned.arm].arm),
             self._driver,
             run_id=self._plan.run_id,
             planned=msgspec.structs.replace(planned, name=name),
@@ -344,7 +344,13 @@ class _Run:
     def _kept(self, path: str) -> Run:
         analysis = analyse(self._plan, tuple(self._trials), self._site.clock.now())
         self._store.save_analysis(analysis)
-        return Run(path=path, plan=self._plan, trials=tuple(self._trials), analysis=analysis)
+        return Run(
+            path=path,
+            plan=self._plan,
+            trials=tuple(self._trials),
+            analysis=analysis,
+            changes=self._prepared.changes,
+        )
 
     def _error(self, run: Run, broken: OeactlError | None, failed: OeactlError | None) -> OeactlError | None:
         """What the command exits with: what ended it, a host not in order, then what was not measured."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from oeactl.core import stats
+from oeactl.core.change import Change
 from oeactl.core.design import arrange, sweeps, warm_sweep
 from oeactl.core.experiment import Analysed, Design, Foreseen, Leave
 from oeactl.core.host import ServerState, Survey
@@ -26,6 +27,7 @@ from oeactl.core.results import clean_label, moment, record, run_id
 from oeactl.core.run import AppliedRecipe, Arm, Plan, PlannedTrial, Run
 from oeactl.errors import Refused, UsageError
 from oeactl.flows.build import Build, Wanted, planned, pristine
+from oeactl.flows.changes import changes_to_come
 from oeactl.flows.describe import config_sha256, engine_of
 from oeactl.flows.lifecycle import is_running, server_of, startable
 from oeactl.flows.site import Site, awake, claim, look_only, look_settled
@@ -73,7 +75,10 @@ class Order:
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """A plan, what builds its arms, and what is known before. modules: all that are surveyed."""
+    """A plan, what builds its arms, and what is known before. modules: all that are surveyed.
+
+    changes: of the arms that change anything on the host.
+    """
 
     plan: Plan
     builds: Mapping[str, Build]
@@ -81,6 +86,7 @@ class Prepared:
     survey: Survey
     state: ServerState
     foreseen: Foreseen
+    changes: tuple[Change, ...] = ()
 
 
 def prepare(site: Site, driver: Driver, store: Store, order: Order, *, only: bool = False) -> Prepared:
@@ -101,7 +107,8 @@ def prepare(site: Site, driver: Driver, store: Store, order: Order, *, only: boo
         claim(site, survey.journal)
         startable(site, survey.journal.layers)
     state = server_of(site).state(health=False)
-    builds, notes = _builds(site, order.arms, pristine(survey))
+    original = pristine(survey)
+    builds, notes = _builds(site, order.arms, original)
     runs = store.list().runs
     plan = _plan(site, driver, order, builds, survey, runs, running=is_running(state))
     past = trial_seconds(runs, site.host.name, order.sweep)
@@ -118,6 +125,7 @@ def prepare(site: Site, driver: Driver, store: Store, order: Order, *, only: boo
             on_host=tuple(layer.recipe for layer in survey.journal.layers),
             notes=notes,
         ),
+        changes=changes_to_come(site, builds, original, plan.run_id),
     )
 
 

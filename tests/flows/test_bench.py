@@ -388,6 +388,13 @@ def test_a_patched_server_that_has_shown_its_branch_is_measured_as_patched(patch
     assert not any(line.startswith("complete") and line != "complete 1" for line in patched.world.asked)
 
 
+def test_what_is_on_the_host_is_kept_though_its_recipe_is_not_known_here(patched: Bench) -> None:
+    (change,) = patched.run(1).run.changes
+    assert (change.files[0].before_sha256, change.files[0].after_sha256) == (PRISTINE, PATCHED)
+    assert "+y = 2" in change.diff and change.recipes == ()
+    assert patched.kept().changes == (change,)
+
+
 def test_a_patched_server_that_has_not_decoded_yet_is_made_to_before_level_1(patched: Bench) -> None:
     patched.world.proofs = ()
     patched.world.on_exercise = lambda: setattr(patched.world, "proofs", (PROOF,))

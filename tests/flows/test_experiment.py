@@ -27,7 +27,7 @@ from oeactl.flows.experiment import Concluded
 from oeactl.flows.planning import ArmOrder
 from tests.support.answers import prose
 from tests.support.experiment_world import Experimenter, patched_arm
-from tests.support.site_world import PRISTINE, After, another_recipe, held, pending
+from tests.support.site_world import PRISTINE, After, a_recipe, another_recipe, held, pending
 
 CTRL_C = KeyboardInterrupt()
 LOST = ConnectionLost("the connection ended before the command did", where="box")
@@ -108,6 +108,19 @@ def test_the_plan_is_written_before_the_first_trial_and_names_what_was_decided(a
     assert (plan.design.pairs, plan.design.margin, plan.design.analysis) == (4, 0.05, "regression")
     assert len(plan.design.sweeps) == 4 and len(plan.trials) == 8
     assert plan.arms[1].recipes[0].digest
+
+
+def test_what_an_arm_changes_and_how_its_server_is_begun_is_kept_with_the_run(ann: Experimenter) -> None:
+    ann.run()
+    kept = ann.kept()
+    (change,) = kept.changes
+    (file,) = change.files
+    patched = {target.after_sha256 for t in kept.trials if t.arm == "B" for target in t.targets}
+    assert (change.arm, {file.after_sha256}) == ("B", patched)
+    assert change.diff.count("\n+") == 2 and change.recipes[0].files == a_recipe().sources
+    launches = {t.arm: t.server.launch for t in kept.trials}
+    assert launches["A"] == launches["B"] and launches["A"] is not None
+    assert launches["A"].argv == ann.world.launches[0].argv
 
 
 def test_nothing_is_done_without_a_yes(ann: Experimenter) -> None:

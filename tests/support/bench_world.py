@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from oeactl.core.host import (
+    Edit,
     EngineFacts,
     FileRecord,
     FileState,
@@ -41,10 +42,12 @@ from oeactl.flows.bench import Benched, Order, bench
 from oeactl.flows.site import Site
 from oeactl.ports import PointMeasured, PointRequest, Progress, Ready
 from tests.support.levels import UP, WORKER, a_measurement, some_rows
+from tests.support.surveys import sha256
 
 MODULE = "sglang.srt.layers.moe.topk"
 PATH = "/engine/sglang/srt/layers/moe/topk.py"
-PRISTINE, PATCHED = "a" * 64, "b" * 64
+BEFORE, AFTER = b"x = 1\n", b"x = 1\ny = 2\n"
+PRISTINE, PATCHED = sha256(BEFORE), sha256(AFTER)
 WHO = Holder(user="ann", host="laptop", pid=77)
 LAYER = Layer(
     recipe="oea",
@@ -54,7 +57,7 @@ LAYER = Layer(
     operation="op",
     applied_at="2026-11-30T00:00:00Z",
     applied_by=WHO,
-    edits={PATH: ()},
+    edits={PATH: (Edit(start=6, end=6, text=b"y = 2\n"),)},
 )
 PROOF = ProofFile(
     kind="eager",
@@ -125,8 +128,13 @@ class FakeFiles:
     def survey(self, request: SurveyRequest) -> Survey:
         world = self._world
         world.asked.append("survey")
-        assert request.data is False
         assert MODULE in request.modules
+        assert not request.data or world.journal.layers, "the bytes of an unpatched engine are of no use"
+        data = {PRISTINE: BEFORE, PATCHED: AFTER}.get(world.disk) if request.data else None
+        known = [
+            msgspec.structs.replace(one, pristine=BEFORE if request.data else None)
+            for one in world.journal.files
+        ]
         return Survey(
             host=HostFacts(
                 hostname="box",
@@ -144,10 +152,10 @@ class FakeFiles:
                 package="sglang", root="/engine/sglang", version="0.5.20", python_version="3.11.2"
             ),
             files=(
-                FileState(module=MODULE, path=PATH, sha256=world.disk),
+                FileState(module=MODULE, path=PATH, sha256=world.disk, data=data),
                 FileState(module="sglang.absent", path="", missing=True),
             ),
-            journal=world.journal,
+            journal=msgspec.structs.replace(world.journal, files=tuple(known)),
             model=ModelFacts(path="/models/tiny", config=world.model),
         )
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from oeactl.core.attachments import read_attachment
+from oeactl.core.change import Change
 from oeactl.core.host import Value
 from oeactl.core.recording import Comparison, Recording
 from oeactl.core.results import dump
 from oeactl.core.run import SCHEMA_VERSION, Analysis, Attachment, Plan, Trial
 from tests.core.test_attachments import BENCH, a_comparison
 from tests.core.test_recording import a_recording
+from tests.support.report_world import a_change
 from tests.support.runs import AT, a_run
 
 GOLDEN = Path(__file__).parent.parent / "golden"
@@ -25,9 +27,17 @@ KINDS: dict[str, type[Value]] = {
     "attachment": Attachment,
     "recording": Recording,
     "comparison": Comparison,
+    "change": Change,
 }
+#: The version in which a kind appeared, where that was not the first.
+_SINCE = {"change": 2}
 #: Every (version, kind) of which there is a file.
-FILES = tuple((version, name) for version in range(1, SCHEMA_VERSION + 1) for name in KINDS)
+FILES = tuple(
+    (version, name)
+    for version in range(1, SCHEMA_VERSION + 1)
+    for name in KINDS
+    if version >= _SINCE.get(name, 1)
+)
 
 
 def golden_values() -> dict[str, Value]:
@@ -41,6 +51,7 @@ def golden_values() -> dict[str, Value]:
         "attachment": read_attachment(BENCH.encode(), name="gsm8k.jsonl", run=run, at=AT),
         "recording": a_recording(),
         "comparison": a_comparison(),
+        "change": a_change(),
     }
 
 

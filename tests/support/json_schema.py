@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Iterator
 from datetime import datetime
@@ -64,6 +65,9 @@ def faults(value: Any, schema: dict[str, Any], root: dict[str, Any], at: str = "
             case "format":
                 if isinstance(value, str) and not _is_moment(value):
                     yield f"{at}: {value!r} is no aware {wanted}"
+            case "contentEncoding":
+                if isinstance(value, str) and not _is_base64(value):
+                    yield f"{at}: {value!r} is not {wanted}"
             case _ if keyword not in _TOLD:
                 raise ValueError(f"keyword {keyword} is not known here")
 
@@ -88,3 +92,11 @@ def _is_moment(text: str) -> bool:
         return datetime.fromisoformat(text).tzinfo is not None
     except ValueError:
         return False
+
+
+def _is_base64(text: str) -> bool:
+    try:
+        base64.b64decode(text, validate=True)
+    except ValueError:
+        return False
+    return True
