@@ -10,6 +10,7 @@ import typer
 from oeactl.cli.common import Call, command
 
 if TYPE_CHECKING:
+    from oeactl.core.run import Run
     from oeactl.edges.store import ResultsFolder
 
 RunArgument = Annotated[
@@ -18,7 +19,17 @@ RunArgument = Annotated[
 OutOption = Annotated[
     Path | None, typer.Option("--out", metavar="FILE", help="Write there instead of stdout.")
 ]
-ReportFormat = Annotated[str, typer.Option("--format", metavar="pr", help="pr: Markdown for a pull request.")]
+SeveralArgument = Annotated[
+    list[str], typer.Argument(metavar="RUN…", help="Which run, else the last; a wiki page takes several.")
+]
+ReportFormat = Annotated[
+    str,
+    typer.Option(
+        "--format",
+        metavar="html|pr|wiki",
+        help="html: one file with figures. pr: Markdown for a pull request. wiki: context by concurrency.",
+    ),
+]
 
 
 def _store(call: Call) -> ResultsFolder:
@@ -27,20 +38,49 @@ def _store(call: Call) -> ResultsFolder:
     return ResultsFolder((call.root or Path.cwd()) / "results")
 
 
-@command("oeactl results report last --format pr", "oeactl results report last --out report.md")
-def report(call: Call, run: RunArgument = "last", form: ReportFormat = "pr", out: OutOption = None) -> None:
-    """Tell a comparison for a pull request: verdict, speed tables, commands, what it ran on."""
-    from oeactl.errors import UsageError
-    from oeactl.render.report import pr_report
+@command(
+    "oeactl results report last --format html --out report.html",
+    "oeactl results report last --format pr",
+    "oeactl results report 20261129T0315 20261129T0340 --format wiki",
+)
+def report(
+    call: Call,
+    runs: SeveralArgument = [],  # noqa: B006 - typer's way to say none
+    form: ReportFormat = "pr",
+    out: OutOption = None,
+) -> None:
+    """Tell a run for others: figures in one HTML file, a pull request's text, or a wiki page's matrices.
 
-    _known(form, "pr")
-    found = _store(call).load(run)
-    if found.plan.design is None:
+    The HTML file needs nothing beside it and asks nothing of the network.
+    """
+    from oeactl.errors import UsageError
+
+    _known(form, "html", "pr", "wiki")
+    store = _store(call)
+    found = [store.load(name) for name in runs or ["last"]]
+    if len(found) > 1 and form != "wiki":
+        raise UsageError(f"a report as {form} is of one run", hint="--format wiki takes several")
+    document: dict[str, object] = {"paths": [one.path for one in found], "format": form}
+    _give(call, _written(found, form), out, document)
+
+
+def _written(runs: list[Run], form: str) -> str:
+    from oeactl.errors import UsageError
+    from oeactl.render.page import html_report
+    from oeactl.render.report import pr_report
+    from oeactl.render.wiki import wiki_page
+
+    first = runs[0]
+    if form == "wiki":
+        return wiki_page(runs)
+    if form == "html":
+        return html_report(first)
+    if first.plan.design is None:
         raise UsageError(
-            f"{found.plan.run_id} is a {found.plan.what}, which compares nothing",
-            hint=f"oeactl results show {found.plan.run_id}",
+            f"{first.plan.run_id} is a {first.plan.what}, which compares nothing",
+            hint="--format html or wiki tells it",
         )
-    _give(call, pr_report(found), out, {"path": found.path, "format": form})
+    return pr_report(first)
 
 
 def _known(form: str, *known: str) -> None:

@@ -1,15 +1,24 @@
-"""A comparison as a Markdown text for a pull request: verdict, speed, accuracy, how to make it again.
+"""A comparison as a Markdown text for a pull request, in the order in which an engine's reviewers ask: what
+it changes, accuracy, speed, the exact commands, what it ran on.
 
 Owns: its headings and tables. Refuses: an accuracy that nobody measured, and a verdict of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 
-from oeactl.core.load import make_point
 from oeactl.core.run import Plan, Run, Trial
+from oeactl.core.series import counted, figure_of, level_name, levels, mean, output_rate
+from oeactl.render.commands import client_commands, launch_command, own_command
 from oeactl.render.experiment import arm_lines, failure_lines, verdict_lines
+from oeactl.render.figures import effect_text
+from oeactl.render.markdown import code, folded, table
+from oeactl.render.meaning import meanings
+from oeactl.render.page_tables import LATENCIES, number
+
+#: GitHub takes 65,536 characters; the tables need some of them.
+_DIFF_AT_MOST = 40_000
 
 
 def pr_report(run: Run) -> str:
@@ -17,10 +26,11 @@ def pr_report(run: Run) -> str:
     assert run.plan.design is not None
     parts = [
         _head(run),
-        _speed(run),
+        _modifications(run),
         _accuracy(run),
-        _commands(run.plan),
-        _ground(run),
+        _speed(run),
+        _commands(run),
+        ground(run),
         _not_measured(run),
     ]
     return "\n".join(line for part in parts for line in (*part, "")).rstrip() + "\n"
@@ -34,14 +44,8 @@ def _head(run: Run) -> Iterator[str]:
     for verdict in run.analysis.verdicts if run.analysis else ():
         first, *rest = verdict_lines(verdict, run.plan)
         yield f"**{first}**"
-        yield from (f"- {line.strip()}" for line in rest)
-    changing = sorted({recipe.recipe for arm in run.plan.arms for recipe in arm.recipes})
-    if changing:
         yield ""
-        yield (
-            f"The engine's source is changed by {', '.join(changing)}. Speed is all that this run measured: "
-            "whether the answers stay as good is another question (below)."
-        )
+        yield from (f"- {line.strip()}" for line in rest)
 
 
 def _title(run: Run) -> str:
@@ -49,69 +53,35 @@ def _title(run: Run) -> str:
     return ", ".join(said) or "no verdict"
 
 
-def _speed(run: Run) -> Iterator[str]:
-    yield "### Speed"
+def _modifications(run: Run) -> Iterator[str]:
+    """What the arms change, in words and as a difference."""
+    yield "### Modifications"
     yield ""
-    for verdict in run.analysis.verdicts if run.analysis else ():
-        rows = []
-        for level in verdict.by_level:
-            effect = level.effect
-            interval = (
-                "" if effect is None or effect.low is None else f"{effect.low:.3f} to {effect.high:.3f}"
-            )
-            rows.append(
-                (
-                    f"{level.concurrency}",
-                    f"{level.input_len}/{level.output_len}",
-                    _mean(run, level.concurrency, verdict.against),
-                    _mean(run, level.concurrency, verdict.arm),
-                    f"{effect.ratio:.3f}" if effect else "",
-                    interval,
-                    "yes" if level.shown else "no",
-                )
-            )
-        heads = (
-            "concurrency",
-            "tokens in/out",
-            f"{verdict.against} tok/s",
-            f"{verdict.arm} tok/s",
-            "ratio",
-            "interval",
-            "shown (Holm)",
-        )
-        yield from _table(heads, rows)
+    told = [f"**{words}**" if warning else words for warning, words in meanings(run)]
+    for words in told:
+        yield from (words, "")
+    for change in run.changes:
+        for recipe in change.recipes:
+            link = f" ({recipe.url})" if recipe.url else ""
+            yield from (f"{recipe.title}: {recipe.summary}{link}", "")
+        for file in change.files:
+            was, now = file.before_sha256[:12] or "no file", file.after_sha256[:12] or "no file"
+            yield f"- {change.arm}: `{file.path}`, sha256 {was}… to {now}…"
+        if 0 < len(change.diff) <= _DIFF_AT_MOST:
+            yield ""
+            yield from folded(f"The difference of {change.arm}", code(change.diff, "diff"))
+        elif change.diff:
+            yield from ("", f"The difference is too long for here: `changes/{change.arm}.json` of the run.")
         yield ""
-    columns = ("restart", "pair", *(f"{p.concurrency} tok/s" for p in run.plan.sweep.points), "ended")
-    yield from _table(columns, [_trial_row(run.plan, trial) for trial in run.trials])
-
-
-def _trial_row(plan: Plan, trial: Trial) -> tuple[str, ...]:
-    rates = {
-        point.point.concurrency: (
-            f"{point.measurement.output_tokens_per_s:,.1f}" if point.measurement and point.valid else "void"
-        )
-        for point in trial.points
-    }
-    return (
-        trial.name,
-        "warm-up" if trial.pair is None else str(trial.pair),
-        *(rates.get(point.concurrency, "") for point in plan.sweep.points),
-        trial.failure.kind if trial.failure else trial.outcome,
-    )
-
-
-def _mean(run: Run, level: int, arm: str) -> str:
-    for summary in run.analysis.levels if run.analysis else ():
-        if summary.concurrency == level:
-            for one in summary.arms:
-                if one.arm == arm and one.output_tokens_per_s is not None:
-                    return f"{one.output_tokens_per_s:,.1f}"
-    return ""
+    added = [arm for arm in run.plan.arms if arm.args or arm.env]
+    yield from (f"- {arm.name} changes the launch: {arm.described}" for arm in added)
+    if not told and not added:
+        yield "None: every trial ran the engine as it was."
 
 
 def _accuracy(run: Run) -> Iterator[str]:
     """What was attached to the run; nothing is claimed of what was not."""
-    yield "### Accuracy"
+    yield "### Accuracy Tests"
     yield ""
     rows = []
     for attached in run.attachments:
@@ -120,82 +90,118 @@ def _accuracy(run: Run) -> Iterator[str]:
             samples = "" if one.samples is None else f"{one.samples}"
             rows.append((attached.tool, one.task, one.metric, f"{one.value:.4f}", error, samples))
     if rows:
-        yield from _table(("tool", "task", "metric", "value", "standard error", "samples"), rows)
+        yield from table(("tool", "task", "metric", "value", "standard error", "samples"), rows, left=3)
     said = [f"- {attached.tool}: {attached.said}" for attached in run.attachments if attached.said]
     yield from said
     if not rows and not said:
         yield "Not measured in this run (`oeactl results attach` keeps an evaluation beside it)."
 
 
-def _commands(plan: Plan) -> Iterator[str]:
-    design = plan.design
-    assert design is not None
+def _speed(run: Run) -> Iterator[str]:
+    yield "### Speed Tests and Profiling"
+    yield ""
+    for verdict in run.analysis.verdicts if run.analysis else ():
+        rows = []
+        for level in verdict.by_level:
+            point = next(one for one in levels(run) if one.concurrency == level.concurrency)
+            rows.append(
+                (
+                    f"{level.concurrency}",
+                    f"{level.input_len}/{level.output_len}",
+                    number(mean(run, verdict.against, point, output_rate)),
+                    number(mean(run, verdict.arm, point, output_rate)),
+                    effect_text(level.effect) if level.effect else "",
+                    "yes" if level.shown else "no",
+                )
+            )
+        sides = (f"{verdict.against} tok/s", f"{verdict.arm} tok/s")
+        heads = ("concurrency", "tokens in/out", *sides, "ratio (interval)", "shown (Holm)")
+        yield from table(heads, rows)
+        yield ""
+    yield "Latency in milliseconds, means over restarts:"
+    yield ""
+    yield from latency_table(run)
+    yield ""
+    names = [f"{level_name(level)} tok/s" for level in levels(run)]
+    every = table(("restart", "pair", *names, "ended"), [_trial_row(run, trial) for trial in run.trials])
+    yield from folded("Every restart", every)
+
+
+def latency_table(run: Run) -> Iterator[str]:
+    rows = [
+        (
+            level_name(level),
+            arm.name,
+            *(number(mean(run, arm.name, level, figure), places) for _, figure, places in LATENCIES),
+        )
+        for level in levels(run)
+        for arm in run.plan.arms
+    ]
+    return table(("concurrency", "arm", *(head for head, _, _ in LATENCIES)), rows, left=2)
+
+
+def _trial_row(run: Run, trial: Trial) -> tuple[str, ...]:
+    return (
+        trial.name,
+        "warm-up" if trial.pair is None else str(trial.pair),
+        *(number(figure_of(trial, level, output_rate)) for level in levels(run)),
+        trial.failure.kind if trial.failure else trial.outcome,
+    )
+
+
+def _commands(run: Run) -> Iterator[str]:
     yield "### Commands"
     yield ""
-    yield "```"
-    yield command_line(plan)
-    yield "```"
-    looks = f", looks after pairs {', '.join(map(str, design.looks))}" if design.looks else ""
+    own = own_command(run)
+    if own is not None:
+        yield from code(own, "bash")
+    else:
+        yield "No one command makes these arms; `plan.json` of the run names them."
     yield ""
-    yield (
+    yield _beforehand(run.plan)
+    for arm in run.plan.arms:
+        launch = launch_command(run, arm.name)
+        if launch:
+            yield from ("", f"{arm.name}'s server:", "")
+            yield from code(launch, "bash")
+    clients = client_commands(run)
+    if clients:
+        yield ""
+        yield from folded("The load, level by level", code("\n".join(line for _, line in clients), "bash"))
+
+
+def _beforehand(plan: Plan) -> str:
+    design = plan.design
+    assert design is not None
+    looks = f", looks after pairs {', '.join(map(str, design.looks))}" if design.looks else ""
+    return (
         f"Fixed beforehand: {design.pairs} pairs of restarts, {design.analysis} analysis, "
         f"alpha {design.alpha:g}{looks}, margin {design.margin:.0%}, seed {design.seed}."
     )
 
 
-def command_line(plan: Plan) -> str:
-    """The command that makes this run again, as far as one does (``scan`` names its arms one by one)."""
-    design = plan.design
-    assert design is not None
-    words = ["oeactl", plan.what, "--host", plan.host]
-    if plan.what == "ab":
-        for recipe in plan.arms[-1].recipes:
-            words += ["--recipe", recipe.recipe]
-            words += [
-                word
-                for key, value in sorted(recipe.parameters.items())
-                for word in ("--set", f"{key}={value}")
-            ]
-    first = plan.sweep.points[0]
-    levels = ",".join(str(point.concurrency) for point in plan.sweep.points)
-    words += ["--pairs", f"3..{design.pairs}" if design.looks else str(design.pairs)]
-    words += [
-        "--concurrency",
-        levels,
-        "--input-len",
-        str(first.input_len),
-        "--output-len",
-        str(first.output_len),
-    ]
-    usual = make_point(first.concurrency, input_len=1, output_len=1, seed=0).requests
-    words += [] if first.requests == usual else ["--requests", str(first.requests)]
-    words += ["--seed", str(design.seed), "--margin", f"{design.margin:g}"]
-    words += ["--analysis", "regression"] if design.analysis == "regression" else []
-    words += ["--driver", plan.driver, "--dataset", plan.sweep.dataset] if plan.driver == "light" else []
-    words += ["--api", design.api] if design.api else []
-    words += [] if design.warm_sweep else ["--no-warm"]
-    return " ".join(words)
-
-
-def _ground(run: Run) -> Iterator[str]:
-    measured = [trial for trial in run.trials if trial.points]
+def ground(run: Run) -> Iterator[str]:
+    """What it was measured on."""
+    measured = [trial for trial in counted(run) if trial.points]
     if not measured:
         return
     trial = measured[0]
     gpus = sorted({gpu.get("name", "GPU") for gpu in trial.host.gpus})
+    drivers = sorted({gpu["driver_version"] for gpu in trial.host.gpus if "driver_version" in gpu})
+    commit = f", commit {trial.engine.git_commit}" if trial.engine.git_commit else ""
+    rows = [
+        ("engine", f"{trial.engine.package} {trial.engine.version or 'of unknown version'}{commit}"),
+        ("model", trial.model.path or trial.model.served_name or "unknown"),
+        ("revision", trial.model.revision or "unpinned"),
+        ("quantization", trial.model.quantization or "none said"),
+        ("GPUs", f"{len(trial.host.gpus)} x {', '.join(gpus)}" if gpus else "none"),
+        *([("GPU driver", ", ".join(drivers))] if drivers else []),
+        ("load client", f"{trial.driver.name} {trial.driver.version or ''}".strip()),
+        ("host", f"{trial.host.cpus or '?'} CPUs, Linux {trial.host.kernel or 'unknown'}"),
+    ]
     yield "### Measured on"
     yield ""
-    yield from _table(
-        ("what", "is"),
-        [
-            ("engine", f"{trial.engine.package} {trial.engine.version or 'of unknown version'}"),
-            ("model", trial.model.path or trial.model.served_name or "unknown"),
-            ("revision", trial.model.revision or "unpinned"),
-            ("GPUs", f"{len(trial.host.gpus)} x {', '.join(gpus)}" if gpus else "none"),
-            ("load client", f"{trial.driver.name} {trial.driver.version or ''}".strip()),
-            ("host", f"{trial.host.cpus} CPUs, Linux {trial.host.kernel}"),
-        ],
-    )
+    yield from table(("what", "is"), rows, left=2)
 
 
 def _not_measured(run: Run) -> Iterator[str]:
@@ -204,10 +210,3 @@ def _not_measured(run: Run) -> Iterator[str]:
         yield "### Not measured"
         yield ""
         yield from (f"- {line}" for line in lines)
-
-
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    yield f"| {' | '.join(heads)} |"
-    yield f"|{'---|' * len(heads)}"
-    for row in rows:
-        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |"

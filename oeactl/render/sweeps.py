@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from oeactl.core import series
 from oeactl.core.load import Sweep
 from oeactl.core.results import reached
 from oeactl.core.run import PointRecord, Run, Trial
@@ -21,7 +22,7 @@ _KINDS = {
 
 def level_name(point: PointRecord) -> str:
     """Streams of a closed loop, or arrivals a second."""
-    return f"{point.point.concurrency}" if point.point.rate is None else f"{point.point.rate:g}/s"
+    return series.level_name(point.point)
 
 
 def how_far(sweep: Sweep, trial: Trial) -> Iterable[str]:

@@ -18,7 +18,6 @@ from oeactl.render.experiment import (
     plan_document,
     plan_view,
 )
-from oeactl.render.report import command_line, pr_report
 from tests.core.test_verdicts import a_comparison, measured
 from tests.support.runs import AT, OEA
 
@@ -137,26 +136,3 @@ def test_the_document_is_the_run_as_its_files_hold_it() -> None:
 )
 def test_times_are_told_as_people_do(seconds: float, text: str) -> None:
     assert duration(seconds) == text
-
-
-def test_the_report_for_a_pull_request_has_verdict_tables_command_and_ground() -> None:
-    run = a_concluded(failure=Failure(kind="not started", what="it ended", first_error="a|b"))
-    text = pr_report(run)
-    heads = [line for line in text.splitlines() if line.startswith("#")]
-    assert heads[0] == "## oea: B improved"
-    assert heads[1:] == ["### Speed", "### Accuracy", "### Commands", "### Measured on", "### Not measured"]
-    assert "| 4 | 64/32 |" in text
-    assert "The engine's source is changed by oea" in text
-    assert "| revision | unpinned |" in text
-    assert command_line(run.plan) in text
-    for line in text.splitlines():
-        if line.startswith("|") and not line.startswith("|--"):
-            assert line.endswith("|")
-
-
-def test_the_command_of_the_report_names_all_that_was_chosen() -> None:
-    plan = a_concluded(analysis="regression").plan
-    words = command_line(plan)
-    assert words.startswith("oeactl ab --host @local --recipe oea --set k0=2 --set min_tokens=2 --pairs 4")
-    assert "--concurrency 4,16 --input-len 64 --output-len 32" in words
-    assert "--seed 5 --margin 0.03 --analysis regression --no-warm" in words

@@ -11,6 +11,7 @@ from oeactl.core.change import Change, ChangedFile, RecipeCopy
 from oeactl.core.design import arrange, sweeps, warm_sweep
 from oeactl.core.experiment import Design, Failure
 from oeactl.core.load import Distribution, Point, make_sweep
+from oeactl.core.metrics import Spread
 from oeactl.core.results import analyse, moment
 from oeactl.core.routing import ExpertsSeen
 from oeactl.core.run import (
@@ -25,6 +26,7 @@ from oeactl.core.run import (
     Run,
     Trial,
 )
+from oeactl.core.telemetry import CardLoad, Watched
 from tests.support.runs import AT, OEA, RUN_ID, a_plan, a_record, a_trial
 
 LEVELS = (1, 4, 16, 64, 128, 256)
@@ -227,8 +229,28 @@ def _point(index: int, point: Point, patched: bool, factor: float, experts: bool
             distinct_mean=round(distinct, 2),
         )
     return msgspec.structs.replace(
-        record, measurement=measured, output_tokens_per_s_per_gpu=rate / 8, experts=seen
+        record,
+        measurement=measured,
+        output_tokens_per_s_per_gpu=rate / 8,
+        experts=seen,
+        watched=_watched(factor),
     )
+
+
+def _watched(factor: float) -> Watched:
+    """A host whose cards grow warm and slow as the run goes on."""
+    cards = tuple(
+        CardLoad(
+            index=at,
+            uuid=f"GPU-{at}",
+            used=True,
+            samples=40,
+            sm_mhz=Spread(min=1890.0 * factor, mean=2010.0 * factor, max=2100.0 * factor),
+            temperature_c=Spread(min=41 / factor, mean=58 / factor + at, max=66 / factor + at),
+        )
+        for at in range(8)
+    )
+    return Watched(samples=40, seconds=39.0, cards=cards)
 
 
 def _around(mean: float) -> Distribution:

@@ -1,0 +1,237 @@
+"""Reports for others: all that was measured is in them, nothing else is, and a ratio never stands alone."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import xml.etree.ElementTree as ElementTree
+from html import unescape
+from itertools import pairwise
+
+import msgspec
+import pytest
+
+from oeactl.cli.experiment import _combinations
+from oeactl.core.again import again
+from oeactl.core.results import analyse
+from oeactl.core.run import AppliedRecipe, Arm, EngineRecord, Run, Sending
+from oeactl.errors import Refused
+from oeactl.render.page import html_report
+from oeactl.render.report import pr_report
+from oeactl.render.wiki import wiki_page
+from tests.core.test_verdicts import a_comparison, measured
+from tests.support.report_world import DIFF, a_change, a_rich_bench, a_rich_comparison
+from tests.support.runs import AT, OEA, a_run
+
+RICH = a_rich_comparison()
+
+
+def words(run: Run) -> list[str]:
+    found = again(run)
+    assert found is not None
+    return list(found)
+
+
+def text_of(page: str) -> str:
+    return re.sub(r"<[^>]+>", " ", re.sub(r"<style>.*?</style>", "", page, flags=re.DOTALL))
+
+
+def test_the_page_is_whole_and_asks_for_nothing() -> None:
+    page = html_report(RICH)
+    assert page.startswith("<!doctype html>") and page.rstrip().endswith("</html>")
+    assert not re.search(r"<(script|link|img|iframe|object|embed|base|form)\b", page)
+    assert not re.search(r"\b(src|srcset|data|action|poster|background)=", page)
+    assert "url(" not in page and "@import" not in page
+    assert "default-src 'none'" in unescape(page)
+
+
+def test_what_comes_from_logs_and_files_is_text_and_never_markup() -> None:
+    page = html_report(RICH)
+    assert "<script" not in page and '&lt;script&gt;alert("not run")' in page
+    assert "CUDA out of memory &lt;tried 2 GiB&gt;" in page
+    for drawing in re.findall(r"<svg.*?</svg>", page, flags=re.DOTALL):
+        ElementTree.fromstring(drawing)  # well formed
+
+
+def test_the_ratio_with_interval_and_margin_comes_first_and_says_which_levels_it_is_of() -> None:
+    page = html_report(RICH)
+    titles = re.findall(r'<h2 id="([a-z]+)"', page)
+    assert titles[0] == "ratio" and titles[-1] == "again"
+    assert {"throughput", "order", "tradeoff", "experts", "gates", "plan", "change", "ground"} <= set(titles)
+    text = text_of(page)
+    assert "levels 64, 256" in text and "all levels" not in text  # one trial was lost at the others
+    assert "B is faster than A, by more than the margin of 3%" in text
+    assert 'class="margin"' in page
+
+
+def test_a_change_of_what_is_computed_is_said_before_any_figure() -> None:
+    page = html_report(RICH)
+    assert page.index("oea changes what the model computes") < page.index('<h2 id="ratio"')
+    calm = a_change(
+        recipes=tuple(msgspec.structs.replace(one, computes="same") for one in a_change().recipes)
+    )
+    for changes, said in (
+        ((calm,), "leaves what the model computes as it is"),
+        ((), "what it changes is not known here"),
+    ):
+        run = msgspec.structs.replace(RICH, changes=changes)
+        for report in (html_report(run), pr_report(run), wiki_page([run])):
+            assert said in report
+
+
+def test_every_restart_has_its_mark_and_every_figure_its_numbers() -> None:
+    page = html_report(RICH)
+    wide = page.split('<h2 id="throughput"')[1].split('class="narrow"')[0]
+    marks = re.findall(r"<title>(\d{3}-[AB]): [\d,.]+ tok/s</title>", wide)
+    assert len(marks) == 12 * 6 - 4
+    assert page.count("<figure>") == page.count("<summary>The numbers</summary>") == 5
+
+
+@pytest.mark.parametrize("run", [RICH, a_rich_comparison(4), a_rich_bench(), a_run()])
+def test_a_page_is_made_of_any_run(run: Run) -> None:
+    page = html_report(run)
+    assert run.plan.run_id in page and "nan" not in text_of(page).lower().split()
+
+
+def test_a_run_before_its_first_trial_is_told_as_such() -> None:
+    empty = msgspec.structs.replace(RICH, trials=(), analysis=None, attachments=(), changes=())
+    page = html_report(empty)
+    assert "No verdict yet" in page and "<figure>" not in page and "not taken: 000-A" in text_of(page)
+
+
+def test_a_bench_is_told_without_a_verdict() -> None:
+    text = text_of(html_report(a_rich_bench()))
+    assert "not a comparison" in text and "faster" not in text
+    assert "if uniform" in text
+
+
+def test_a_pull_request_gets_what_reviewers_ask_in_their_order() -> None:
+    text = pr_report(RICH)
+    heads = [line for line in text.splitlines() if line.startswith("#")]
+    assert heads == [
+        "## ab-oea: B improved",
+        "### Modifications",
+        "### Accuracy Tests",
+        "### Speed Tests and Profiling",
+        "### Commands",
+        "### Measured on",
+        "### Not measured",
+    ]
+    assert DIFF.rstrip("\n") in text
+    assert "| lm-eval | gsm8k | exact_match,strict-match | 0.9211 | 0.0074 | 1319 |" in text
+    assert "| revision | unpinned |" in text
+    assert "-m sglang.launch_server --model-path zai-org/GLM-4.5-Air --tp 8" in text
+    assert shlex.join(words(RICH)) in text
+    assert len(text) < 65536
+    for line in text.splitlines():
+        if line.startswith("|"):
+            assert line.endswith("|")
+
+
+def test_a_difference_that_a_pull_request_cannot_hold_is_named_instead() -> None:
+    run = msgspec.structs.replace(RICH, changes=(a_change(diff="+x\n" * 40_000),))
+    text = pr_report(run)
+    assert "too long for here: `changes/B.json`" in text and len(text) < 65536
+
+
+def test_a_fence_in_a_difference_does_not_end_its_block() -> None:
+    run = msgspec.structs.replace(RICH, changes=(a_change(diff="+```\n+# not a heading\n"),))
+    block = pr_report(run).split("<details>")[1].split("</details>")[0]
+    assert "````diff\n+```\n+# not a heading\n````" in block
+
+
+def test_a_wiki_page_is_context_by_concurrency_for_every_build() -> None:
+    text = wiki_page([RICH, with_context(RICH, 4096)])
+    assert "### pristine" in text and "### oea (k0=4)" in text
+    heads = [line for line in text.splitlines() if line.startswith("| tokens in/out")]
+    assert heads[0] == "| tokens in/out | 1 | 4 | 16 | 64 | 128 | 256 |"
+    rows = [line for line in text.splitlines() if line.startswith("| 4096/256")]
+    assert len(rows) == 5 and "oea (k0=4) over pristine" in text
+
+
+def with_context(run: Run, length: int) -> Run:
+    def longer(value: object) -> object:
+        if isinstance(value, dict):
+            return {key: length if key == "input_len" else longer(item) for key, item in value.items()}
+        return [longer(item) for item in value] if isinstance(value, list | tuple) else value
+
+    return msgspec.convert(longer(msgspec.to_builtins(run)), Run)
+
+
+def test_runs_of_other_models_are_not_put_into_one_matrix() -> None:
+    trials = tuple(
+        msgspec.structs.replace(t, model=msgspec.structs.replace(t.model, path="other")) for t in RICH.trials
+    )
+    with pytest.raises(Refused, match="the model"):
+        wiki_page([RICH, msgspec.structs.replace(RICH, trials=trials)])
+
+
+def test_the_command_of_a_comparison_names_all_that_was_chosen() -> None:
+    plan = msgspec.structs.replace(
+        a_comparison(analysis="regression", leave="patched"),
+        arms=(Arm(name="A"), Arm(name="B", recipes=(OEA,))),
+        label="ab-oea",
+    )
+    found = shlex.join(words(Run(path="", plan=plan, trials=())))
+    assert found.startswith("oeactl ab --host @local --recipe oea --set k0=2 --set min_tokens=2 --pairs 4")
+    assert "--seed 5 --margin 0.03 --analysis regression --leave patched --no-warm" in found
+    assert "--concurrency 4,16 --input-len 64 --output-len 32 --driver sglang" in found
+
+
+def test_the_command_of_a_bench_names_its_levels_prompts_and_client() -> None:
+    run = a_run()
+    assert shlex.join(words(run)) == (
+        "oeactl bench --host @local --concurrency 4,16 --input-len 64 --output-len 32 "
+        "--driver sglang --seed 42"
+    )
+    plan = msgspec.structs.replace(
+        run.plan, driver="light", sending=Sending(api="chat", experts=True, url="http://127.0.0.1:1")
+    )
+    engine = EngineRecord(
+        package="vllm",
+        root=None,
+        version=None,
+        python_version=None,
+        editable=False,
+        git_commit=None,
+        git_dirty_sha256=None,
+    )
+    trials = (msgspec.structs.replace(run.trials[0], engine=engine),)
+    found = shlex.join(words(msgspec.structs.replace(run, plan=plan, trials=trials)))
+    assert "bench --url http://127.0.0.1:1 " in found and "--host" not in found
+    assert "--api chat --dataset random-ids --seed 42 --experts" in found
+
+
+@pytest.mark.parametrize("pristine", [False, True])
+def test_the_command_of_a_scan_makes_the_same_arms_in_the_same_order(pristine: bool) -> None:
+    given = (("--set", ["k0=2,4", "min_tokens=2"]), ("--arg", ["mem=a,b"]), ("--env", ["X=1,0"]))
+    arms = [Arm(name="A")] if pristine else []
+    for chosen in _combinations(*given):
+        recipe = AppliedRecipe(recipe="oea", revision=1, parameters=dict(chosen["--set"]), digest="d")
+        args = tuple(word for key, text in chosen["--arg"].items() for word in (f"--{key}", text))
+        arms.append(Arm(name=f"{len(arms)}", recipes=(recipe,), args=args, env=chosen["--env"]))
+    plan = msgspec.structs.replace(a_comparison(), what="scan", arms=tuple(arms))
+    found = words(Run(path="", plan=plan, trials=()))
+    assert ("--pristine" in found) == pristine
+    options = [(kind, [b for a, b in pairwise(found) if a == kind]) for kind, _ in given]
+    again_arms = [(chosen["--set"], chosen["--arg"], chosen["--env"]) for chosen in _combinations(*options)]
+    assert again_arms == [
+        (chosen["--set"], chosen["--arg"], chosen["--env"]) for chosen in _combinations(*given)
+    ]
+
+
+def test_arms_that_no_one_command_makes_are_not_given_one() -> None:
+    plan = msgspec.structs.replace(
+        a_comparison(), what="scan", arms=(Arm(name="A", args=("--x", "1")), Arm(name="B", env={"Y": "1"}))
+    )
+    run = Run(path="", plan=plan, trials=())
+    assert again(run) is None
+    assert "No one command makes these arms" in html_report(run)
+
+
+def test_a_lost_pair_leaves_the_other_figures_whole() -> None:
+    plan = a_comparison()
+    trials = tuple(measured(plan, {"B": 1.1})[:5])
+    run = Run(path="", plan=plan, trials=trials, analysis=analyse(plan, trials, AT))
+    assert html_report(run).count("<figure>") == 6
+    assert "not taken: 006-" in html_report(run)
