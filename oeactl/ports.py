@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Literal, Protocol
 
 from oeactl.core.adoption import FoundServer
+from oeactl.core.caches import CacheState
 from oeactl.core.change import Change
 from oeactl.core.container_adoption import FoundContainer
 from oeactl.core.host import (
@@ -125,6 +126,18 @@ class Files(Protocol):
 
     def settle(self, *, root: str, state_dir: str | None, operation: str) -> None:
         """End the lease of ``operation``; harmless when it is already gone."""
+        ...
+
+
+class Caches(Protocol):
+    """The compilation caches that a server uses. env: hosts.yaml's, with the arm's own."""
+
+    def look(self, env: Mapping[str, str]) -> tuple[CacheState, ...]:
+        """Those that are there."""
+        ...
+
+    def wipe(self, env: Mapping[str, str]) -> tuple[CacheState, ...]:
+        """Empty them. Raises Refused for a folder that does not look like a cache, or cannot be emptied."""
         ...
 
 

@@ -43,6 +43,10 @@ WarmOption = Annotated[
         "--warm/--no-warm", help="Start every arm once before the first pair, so that caches are warm."
     ),
 ]
+CachesOption = Annotated[
+    str,
+    typer.Option("--caches", metavar="keep|wipe", help="Compilation caches: all starts warm, or all cold."),
+]
 PlanOnlyOption = Annotated[
     bool, typer.Option("--plan-only", help="Show the trials, what they take and could see; do nothing.")
 ]
@@ -96,6 +100,7 @@ def ab(
     analysis: AnalysisOption = "paired",
     leave: LeaveOption = "pristine",
     warm: WarmOption = True,
+    caches: CachesOption = "keep",
     seed: PlanSeedOption = None,
     label: RunLabelOption = None,
     trial_takes: TakesOption = None,
@@ -127,6 +132,7 @@ def ab(
         analysis=analysis,
         leave=leave,
         warm=warm,
+        caches=caches,
         seed=seed,
         label=label,
         trial_takes=trial_takes,
@@ -148,6 +154,7 @@ def aa(
     margin: MarginOption = "3%",
     analysis: AnalysisOption = "paired",
     warm: WarmOption = True,
+    caches: CachesOption = "keep",
     seed: PlanSeedOption = None,
     label: RunLabelOption = None,
     trial_takes: TakesOption = None,
@@ -176,6 +183,7 @@ def aa(
         analysis=analysis,
         leave="pristine",
         warm=warm,
+        caches=caches,
         seed=seed,
         label=label,
         trial_takes=trial_takes,
@@ -205,6 +213,7 @@ def scan(
     margin: MarginOption = "3%",
     analysis: AnalysisOption = "paired",
     warm: WarmOption = True,
+    caches: CachesOption = "keep",
     seed: PlanSeedOption = None,
     label: RunLabelOption = None,
     trial_takes: TakesOption = None,
@@ -239,6 +248,7 @@ def scan(
         analysis=analysis,
         leave="pristine",
         warm=warm,
+        caches=caches,
         seed=seed,
         label=label,
         trial_takes=trial_takes,

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from oeactl.cli.common import Call
+    from oeactl.edges.caches import AgentCaches
     from oeactl.edges.containers import ContainerFiles
 
 
@@ -62,6 +63,7 @@ def wired(call: Call, host: Host, *, yes: bool = False, progress: Progress | Non
             prompt=call.prompt(yes),
             holder=Holder(user=getpass.getuser(), host=platform.node(), pid=os.getpid()),
             alive=is_alive,
+            caches=_caches(host, agent),
             telemetry=_telemetry(host, agent, key),
         )
         yield Wired(
@@ -104,6 +106,14 @@ def files_inside(
 def _contained(host: Host) -> bool:
     """Whether the engine's files are in a container."""
     return host.server is not None and host.server.manager in ("docker", "compose")
+
+
+def _caches(host: Host, agent: AgentLink) -> AgentCaches | None:
+    """Where the server's environment is known: it is ours, or that of the owner's commands."""
+    from oeactl.edges.caches import AgentCaches
+
+    known = host.server is not None and host.server.manager in ("process", "commands")
+    return AgentCaches(agent) if known else None
 
 
 def _files(host: Host, agent: AgentLink, inner: AgentLink) -> AgentFiles | ContainerFiles:

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from oeactl.core.caches import Policy
 from oeactl.core.host import Value
 from oeactl.core.load import Sweep
 
@@ -29,7 +30,8 @@ class Design(Value, frozen=True, kw_only=True):
     both sides; None: it is not.
     launch_sha256: of the host's argv and environment, so that a resumed run is the same one. known_sd: of
     ln y over restarts of one arm, from past runs. running: a server ran before, and one will at the end.
-    budget_s: what the number of pairs was made to fit, None where it was given.
+    budget_s: what the number of pairs was made to fit, None where it was given. caches: kept, so that
+    all starts are warm, or wiped before each, so that all are cold.
     """
 
     pairs: Annotated[int, msgspec.Meta(ge=1)]
@@ -47,6 +49,7 @@ class Design(Value, frozen=True, kw_only=True):
     known_sd: float | None = None
     running: bool = True
     budget_s: float | None = None
+    caches: Policy = "keep"
 
 
 class Foreseen(Value, frozen=True, kw_only=True):

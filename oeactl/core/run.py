@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from oeactl.core.caches import CachesSeen
 from oeactl.core.change import Change
 from oeactl.core.evidence import Activation, Gate, Target
 from oeactl.core.experiment import Design, Failure, Verdict
@@ -286,7 +287,8 @@ class Trial(Value, frozen=True, kw_only=True):
     """One build on one server start, swept once. outcome 'unfinished': its end was never written.
 
     clock_offset_s: the host's clock minus ours, when the trial began. proofs: as read when it ended.
-    ready_s: of a fresh start, from its stop to its proof. failure: why nothing could be measured.
+    ready_s: of a fresh start, from its stop to its proof. failure: why nothing could be measured. caches:
+    None where the compilation caches are not seen, as in a container.
     """
 
     kind: Literal["trial"] = "trial"
@@ -316,6 +318,7 @@ class Trial(Value, frozen=True, kw_only=True):
     saturation: Saturation | None = None
     ready_s: float | None = None
     failure: Failure | None = None
+    caches: CachesSeen | None = None
 
 
 class ArmAtLevel(Value, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from math import exp, log, log1p
 
 from oeactl.core import stats
+from oeactl.core.caches import unequal
 from oeactl.core.experiment import Design, Effect, LevelEffect, Says, Verdict
 from oeactl.core.load import Point
 from oeactl.core.run import Plan, PlannedTrial, PointRecord, Trial
@@ -111,6 +112,10 @@ class _Comparison:
             if trial.failure is not None and not trial.points:
                 self._reasons.append(f"pair {pair} is left out: {trial.name} {_failed(trial)}")
                 return {}
+        warmth = unequal(one.caches, other.caches, (one.name, other.name), self._design.caches)
+        if warmth is not None:
+            self._reasons.append(f"pair {pair} is left out: {warmth}")
+            return {}
         found: dict[Level, Logs] = {}
         lacking = []
         for level in self._wanted:

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from oeactl.core.afterwards import afterwards
+from oeactl.core.caches import CacheState
 from oeactl.core.experiment import Failure, FailureKind
 from oeactl.core.host import FileWrite, Layer, Survey, Transaction
 from oeactl.core.launch import launch_of
@@ -26,6 +27,7 @@ from oeactl.core.revert import GoneByUpgrade, Reverting, plan_revert
 from oeactl.core.run import Arm
 from oeactl.core.transform import Transformer
 from oeactl.errors import OeactlError, Refused, UsageError
+from oeactl.flows.caches import caches_of
 from oeactl.flows.lease import LEASE_S
 from oeactl.flows.lifecycle import bring_up, server_of, startable, take_down
 from oeactl.flows.probing import probe_of
@@ -61,6 +63,14 @@ class Build:
         return tuple(dict.fromkeys(module for one in self.wanted for module in one.recipe.modules))
 
 
+@dataclass(frozen=True, kw_only=True)
+class Ensured:
+    """A host that runs its build. caches: as they were when the server began; None: not seen."""
+
+    survey: Survey
+    caches: tuple[CacheState, ...] | None = None
+
+
 def at(site: Site, arm: Arm) -> Site:
     """The site with the arm's own arguments and environment in the server's launch."""
     server = site.host.server
@@ -70,10 +80,12 @@ def at(site: Site, arm: Arm) -> Site:
     return replace(site, host=msgspec.structs.replace(site.host, server=changed))
 
 
-def ensure(site: Site, build: Build, *, operation: str, modules: tuple[str, ...]) -> Survey | Failure:
+def ensure(
+    site: Site, build: Build, *, operation: str, modules: tuple[str, ...], wipe: bool = False
+) -> Ensured | Failure:
     """Make ``site`` run ``build`` on a fresh start, under the lease of ``operation``.
 
-    modules: the files to survey, at least the build's own. Returns the host as it then is.
+    modules: the files to survey, at least the build's own. wipe: empty the compilation caches before.
     """
     here = at(site, build.arm)
     survey = _reachable(site, modules)
@@ -87,6 +99,7 @@ def ensure(site: Site, build: Build, *, operation: str, modules: tuple[str, ...]
         return _failure("not started", fault)
     take_down(site, server_of(site).state(health=False))
     try:
+        caches = caches_of(here, wipe=wipe)
         outcome = bring_up(here, launch_of(here.host, layers))
     except Refused as refused:
         return _failure("not started", refused)
@@ -96,7 +109,7 @@ def ensure(site: Site, build: Build, *, operation: str, modules: tuple[str, ...]
     bypassed = inactive(proven)
     if bypassed is not None:
         return Failure(kind="not active", what=bypassed.summary, tail=bypassed.lines())
-    return look(site, modules, data=False)
+    return Ensured(survey=look(site, modules, data=False), caches=caches)
 
 
 def _reachable(site: Site, modules: tuple[str, ...]) -> Survey:

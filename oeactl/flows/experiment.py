@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from oeactl.core.activation import activations
+from oeactl.core.caches import CachesSeen
 from oeactl.core.compare import changed_arguments, listed
 from oeactl.core.experiment import Failure
 from oeactl.core.launch import flags
@@ -90,13 +91,14 @@ def _ask(site: Site, prepared: Prepared, count: int) -> None:
             where=site.host.name,
             hint="end the other one the way it was started",
         )
-    what = f"stop {describe(state)}" if is_running(state) else "start the server"
-    off = f" take {', '.join(prepared.foreseen.on_host)} off," if prepared.foreseen.on_host else ""
     assert prepared.plan.design is not None
+    what = f"stop {describe(state)}" if is_running(state) else "start the server"
+    emptied = ", empty the compilation caches each time" if prepared.plan.design.caches == "wipe" else ""
+    off = f" take {', '.join(prepared.foreseen.on_host)} off," if prepared.foreseen.on_host else ""
     ask(
         site,
-        f"{what.capitalize()} on {site.host.name},{off} restart it up to {count} times, and leave it "
-        f"{prepared.plan.design.leave}?",
+        f"{what.capitalize()} on {site.host.name},{off} restart it up to {count} times{emptied}, "
+        f"and leave it {prepared.plan.design.leave}?",
     )
 
 
@@ -187,7 +189,13 @@ class _Run:
         done = sum(result_of(one, self._trials) is not None for one in self._plan.trials)
         site.progress.step(f"trial {done + 1} of {len(self._plan.trials)}: {name}, {build.arm.described}")
         started, self._live = site.clock.now(), None
-        ready = ensure(site, build, operation=self._operation, modules=self._prepared.modules)
+        ready = ensure(
+            site,
+            build,
+            operation=self._operation,
+            modules=self._prepared.modules,
+            wipe=self._design.caches == "wipe",
+        )
         if isinstance(ready, Failure):
             return self._failed(planned, name, started, ready), None
         server = server_of(site)
@@ -197,20 +205,21 @@ class _Run:
             run_id=self._plan.run_id,
             planned=msgspec.structs.replace(planned, name=name),
             at=started,
-            survey=ready,
+            survey=ready.survey,
             state=server.state(health=False),
             info=engine_of(site).info(),
         )
-        trial = msgspec.structs.replace(trial, ready_s=round(site.clock.now() - started, 3))
+        caches = None if ready.caches is None else CachesSeen(before=ready.caches)
+        trial = msgspec.structs.replace(trial, ready_s=round(site.clock.now() - started, 3), caches=caches)
         self._store.begin_trial(trial)
         self._live = planned.arm
         course = course_of(
-            site,
+            at(site, build.arm),
             self._driver,
             self._store,
             self._sweep(planned),
             trial,
-            survey=ready,
+            survey=ready.survey,
             modules=self._prepared.modules,
             point_timeout_s=POINT_TIMEOUT_S,
         )

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from oeactl.core import stats
+from oeactl.core.caches import Policy, caches_line
 from oeactl.core.change import Change
 from oeactl.core.design import arrange, sweeps, warm_sweep
 from oeactl.core.experiment import Analysed, Design, Foreseen, Leave
@@ -27,6 +28,7 @@ from oeactl.core.results import clean_label, moment, record, run_id
 from oeactl.core.run import AppliedRecipe, Arm, Plan, PlannedTrial, Run
 from oeactl.errors import Refused, UsageError
 from oeactl.flows.build import Build, Wanted, planned, pristine
+from oeactl.flows.caches import caches_of
 from oeactl.flows.changes import changes_to_come
 from oeactl.flows.describe import config_sha256, engine_of
 from oeactl.flows.lifecycle import is_running, server_of, startable
@@ -52,7 +54,7 @@ class Order:
 
     api: what the light client asks by.
     token: 8 hex digits. modules: files to hash beside those of the recipes. trial_s: what one trial takes, if
-    somebody knows better than past runs.
+    somebody knows better than past runs. caches: kept warm, or wiped before every start.
     """
 
     what: Literal["ab", "aa", "scan"]
@@ -71,6 +73,7 @@ class Order:
     label: str | None = None
     trial_s: float | None = None
     api: str | None = None
+    caches: Policy = "keep"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +126,7 @@ def prepare(site: Site, driver: Driver, store: Store, order: Order, *, only: boo
             trial_s_from="as told" if order.trial_s else "past trials here" if past else "",
             gpus=site.host.server.gpus if site.host.server else None,
             on_host=tuple(layer.recipe for layer in survey.journal.layers),
-            notes=notes,
+            notes=(*notes, *_cache_notes(site, order)),
         ),
         changes=changes_to_come(site, builds, original, plan.run_id),
     )
@@ -162,6 +165,12 @@ def _check(site: Site, order: Order) -> None:
         raise UsageError("one pair allows no interval", where="--pairs", hint="--pairs 4")
     if order.analysis == "regression" and order.pairs < 3:
         raise UsageError("the regression needs six restarts", where="--analysis", hint="--pairs 3 or more")
+    if order.caches == "wipe" and site.caches is None:
+        raise UsageError(
+            "the compilation caches of this server are not seen, so they cannot be emptied",
+            where=f"hosts.yaml: {host.name}.server.manager",
+            hint="--caches keep",
+        )
     if len(order.arms) < 2:
         raise UsageError("one build compares with nothing: two arms are needed", hint="give a second value")
     if len(order.arms) > len(_NAMES):
@@ -217,11 +226,12 @@ def _plan(
         margin=order.margin,
         alpha=(stats.look_alpha(order.pairs) if order.looks else None) or stats.ALPHA,
         sweeps=sweeps(order.sweep, order.pairs, rng),
-        warm_sweep=warm_sweep(order.sweep, rng) if order.warm else None,
+        warm_sweep=warm_sweep(order.sweep, rng) if _warms(order) else None,
         analysis=order.analysis,
         api=order.api,
         looks=tuple(range(stats.FIRST_LOOK, order.pairs)) if order.looks else (),
         leave=order.leave,
+        caches=order.caches,
         launch_sha256=launch_sha256(site.host),
         known_sd=known_sd(
             runs,
@@ -234,7 +244,7 @@ def _plan(
     )
     warm = [
         PlannedTrial(name=f"000-{arm.name}", arm=arm.name, order=at - len(arms), start="fresh")
-        for at, arm in enumerate(arms if order.warm else (), start=1)
+        for at, arm in enumerate(arms if _warms(order) else (), start=1)
     ]
     return Plan(
         run_id=run_id(now, label, order.token),
@@ -262,6 +272,22 @@ def _plan(
         ),
         design=design,
     )
+
+
+def _warms(order: Order) -> bool:
+    """Whether each arm is started once beforehand: for nothing, where every start is to be cold."""
+    return order.warm and order.caches == "keep"
+
+
+def _cache_notes(site: Site, order: Order) -> tuple[str, ...]:
+    """What lies in the compilation caches now, and what becomes of it."""
+    found = caches_of(site)
+    if found is None:
+        return ("compilation caches are not seen here: a first run that is slow shows in no record",)
+    told = caches_line(found) or "nothing yet"
+    if order.caches == "wipe":
+        return (f"compilation caches, emptied before every start: {told}",)
+    return (f"compilation caches: {told}",)
 
 
 def _label(order: Order, arms: Sequence[Arm]) -> str:

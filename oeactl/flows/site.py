@@ -11,7 +11,7 @@ from oeactl.core.inventory import Host
 from oeactl.core.launch import model_of
 from oeactl.core.results import moment
 from oeactl.errors import Degraded, Locked, Refused
-from oeactl.ports import Clock, Engine, Files, Progress, Prompt, Server, Telemetry
+from oeactl.ports import Caches, Clock, Engine, Files, Progress, Prompt, Server, Telemetry
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,6 +19,7 @@ class Site:
     """server and engine are None where the host's entry describes none: file work only.
 
     alive: whether a process of this machine (the client's) still runs. telemetry: of the server's host.
+    caches: the engine's compilation caches, None where they are not seen.
     """
 
     host: Host
@@ -31,6 +32,7 @@ class Site:
     holder: Holder
     alive: Callable[[int], bool] = lambda pid: True
     telemetry: Telemetry | None = None
+    caches: Caches | None = None
 
 
 def look(site: Site, modules: tuple[str, ...], *, data: bool = True) -> Survey:

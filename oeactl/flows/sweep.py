@@ -28,6 +28,7 @@ from oeactl.core.routing import ExpertsSeen, unseen
 from oeactl.core.run import Outcome, PointRecord, ProofRecord, RawFile, Trial, WarmUp
 from oeactl.core.saturation import Saturation, goodput
 from oeactl.errors import OeactlError
+from oeactl.flows.caches import seen_after
 from oeactl.flows.earlier import looking_back
 from oeactl.flows.experts import see_experts
 from oeactl.flows.lifecycle import TAIL_LINES, log_tail
@@ -378,6 +379,7 @@ def _ended(course: Course, trial: Trial, levels: list[_Seen], outcome: Outcome, 
         points=tuple(level.kept for level in levels),
         saturation=_saturated(course, levels),
         failure=_lost(course, reason) if outcome == "server_lost" else None,
+        caches=seen_after(course.site, trial),
     )
     if levels:
         ended = msgspec.structs.replace(

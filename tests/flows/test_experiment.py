@@ -199,6 +199,51 @@ def test_a_first_run_penalty_never_becomes_a_verdict(ann: Experimenter) -> None:
     assert verdict(done).effect.ratio == pytest.approx(1.0, rel=0.02)  # type: ignore[union-attr]
 
 
+def test_a_first_run_penalty_without_a_warm_up_is_left_out_and_named(ann: Experimenter) -> None:
+    """Compiling makes the first start of each build a third slower; the caches tell which ones compiled."""
+    ann.world.factor, ann.world.penalty = lambda layers: 1.0, 0.66
+    done = ann.run(margin=0.1, pairs=4)
+    first = [trial for trial in done.run.trials if trial.pair == 1]
+    assert first[0].caches is not None and first[0].caches.cold
+    found = verdict(done)
+    assert found.says in ("equivalent", "inconclusive") and not found.material
+    assert found.effect is not None and found.effect.pairs == 3
+    assert found.effect.ratio == pytest.approx(1.0, rel=0.02)
+    assert found.reasons[0].startswith("pair 1 is left out: cold compilation caches: 00")
+
+
+def test_warm_starts_are_recorded_as_warm_and_all_pairs_count(ann: Experimenter) -> None:
+    ann.world.penalty = 0.66
+    done = ann.run(warm=True)
+    assert [trial.caches.cold for trial in done.run.trials if trial.caches] == [True, True] + [False] * 6
+    assert verdict(done).effect.pairs == 3  # type: ignore[union-attr]
+    assert verdict(done).effect.ratio == pytest.approx(1.2, rel=0.02)  # type: ignore[union-attr]
+    assert ann.world.wiped == 0
+
+
+def test_wiped_caches_make_every_start_cold_and_all_pairs_count(ann: Experimenter) -> None:
+    ann.world.penalty = 0.66
+    done = ann.run(warm=True, caches="wipe")
+    assert [trial.pair for trial in done.run.trials] == [1, 1, 2, 2, 3, 3], (
+        "a start to warm up is for nothing"
+    )
+    assert all(trial.caches and trial.caches.held == 0 and trial.caches.cold for trial in done.run.trials)
+    assert ann.world.wiped == 6
+    assert verdict(done).effect.pairs == 3  # type: ignore[union-attr]
+    assert verdict(done).effect.ratio == pytest.approx(1.2, rel=0.02)  # type: ignore[union-attr]
+    (asked,) = [line for line in ann.world.asked if line.startswith("ask")]
+    assert "empty the compilation caches each time" in asked
+
+
+def test_caches_that_are_not_seen_are_neither_wiped_nor_called_warm(ann: Experimenter) -> None:
+    ann.site = replace(ann.site, caches=None)
+    with pytest.raises(UsageError, match="not seen"):
+        ann.run(caches="wipe")
+    prepared = ann.prepare(only=True)
+    assert any("not seen" in note for note in prepared.foreseen.notes)
+    assert all(trial.caches is None for trial in ann.run().run.trials)
+
+
 def test_an_arm_that_does_not_start_is_a_row_and_is_not_tried_a_third_time(ann: Experimenter) -> None:
     ann.world.breaks = bool
     done = ann.run(pairs=4)

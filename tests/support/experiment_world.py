@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from oeactl.core.caches import CacheState
 from oeactl.core.host import Launch, Layer, Process, Reply
 from oeactl.core.load import Point, make_sweep
 from oeactl.core.run import AppliedRecipe, DriverRecord, Run
@@ -30,7 +31,11 @@ SIZE = {"size": "4"}
 
 
 class ExperimentWorld(World):
-    """starts: servers begun so far. texts: what is answered. rate: tok/s by the level. log: of the server."""
+    """starts: servers begun so far. texts: what is answered. rate: tok/s by the level. log: of the server.
+
+    kernels: what the compilation caches hold; a build's own are compiled at its first start, which is then
+    slower by ``penalty`` (1: nothing is compiled). wiped: how often the caches were emptied.
+    """
 
     def __init__(self, *, running: bool = True) -> None:
         super().__init__(running=running)
@@ -43,10 +48,24 @@ class ExperimentWorld(World):
         self.noise: Callable[[int], float] = lambda start: NOISE[start * 7 % len(NOISE)]
         self.refuses_launch: Callable[[Launch], bool] = lambda launch: False
         self.dies: Callable[[tuple[Layer, ...], Point], bool] = lambda layers, point: False
+        self.kernels: set[str] = set()
+        self.penalty = 1.0
+        self.slowed = 1.0
+        self.wiped = 0
+
+    def compile(self, layers: tuple[Layer, ...]) -> None:
+        """What a start finds in the caches, or must make: 100 kernels of the engine, 40 of a patched one."""
+        if self.penalty == 1.0:
+            return
+        needed = {f"engine-{n}" for n in range(100)}
+        needed |= {f"{one.digest}-{n}" for one in layers for n in range(40)}
+        self.slowed = 1.0 if needed <= self.kernels else self.penalty
+        self.kernels |= needed
 
     def rate(self, point: Point) -> float:
         assert self.running is not None
-        return 100.0 * point.concurrency * self.factor(self.running.layers) * (1 + self.noise(self.starts))
+        rate = 100.0 * point.concurrency * self.factor(self.running.layers) * (1 + self.noise(self.starts))
+        return rate * self.slowed
 
 
 class MeasuredEngine(FakeEngine):
@@ -77,7 +96,10 @@ class LaunchedServer(FakeServer):
     def start(self, launch: Launch) -> Process:
         self._here.launches.append(launch)
         self._here.starts += 1
-        return super().start(launch)
+        process = super().start(launch)
+        if self._here.running is not None:
+            self._here.compile(self._here.running.layers)
+        return process
 
     def await_ready(self, process: Process, launch: Launch, progress: Progress) -> Ready | Failed:
         if self._here.refuses_launch(launch):
@@ -88,6 +110,20 @@ class LaunchedServer(FakeServer):
 
     def log_lines(self, count: int) -> tuple[str, ...]:
         return self._here.log[-count:]
+
+
+class WorldCaches:
+    def __init__(self, world: ExperimentWorld) -> None:
+        self._world = world
+
+    def look(self, env: Mapping[str, str]) -> tuple[CacheState, ...]:
+        files = len(self._world.kernels)
+        return (CacheState(name="triton", path="/c/triton", files=files, bytes=1000 * files),)
+
+    def wipe(self, env: Mapping[str, str]) -> tuple[CacheState, ...]:
+        self._world.kernels.clear()
+        self._world.wiped += 1
+        return self.look(env)
 
 
 class MeasuringDriver:
@@ -127,7 +163,12 @@ class Experimenter(Operator):
 
     def __init__(self, results: Path, *, running: bool = True) -> None:
         super().__init__(ExperimentWorld(running=running))
-        self.site = replace(self.site, server=LaunchedServer(self.world), engine=MeasuredEngine(self.world))
+        self.site = replace(
+            self.site,
+            server=LaunchedServer(self.world),
+            engine=MeasuredEngine(self.world),
+            caches=WorldCaches(self.world),
+        )
         self.driver = MeasuringDriver(self.world)
         self.store = ResultsFolder(results)
         self.tokens = 0
