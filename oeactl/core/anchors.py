@@ -20,10 +20,9 @@ import msgspec
 from oeactl.core import patterns
 from oeactl.core.host import Value
 from oeactl.core.reasons import Candidate, CannotPlace, Reason
+from oeactl.core.scopes import Definition, Owner, blocks, bound_names, own_nodes
 from oeactl.core.source import Source
 
-Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-Owner = ast.Module | ast.stmt | ast.excepthandler | ast.match_case
 _KINDS: dict[str, tuple[type, ...]] = {
     "def": (ast.FunctionDef, ast.AsyncFunctionDef),
     "class": (ast.ClassDef,),
@@ -142,69 +141,6 @@ def spots(root: ast.AST, *, into_definitions: bool = True) -> Iterator[Place]:
 
 def _children(owner: ast.AST, depth: int) -> list[Place]:
     return [Place(holder, body, at, depth) for holder, body in blocks(owner) for at in range(len(body))]
-
-
-def blocks(owner: ast.AST) -> Iterator[tuple[Owner, list[ast.stmt]]]:
-    """The statement lists of a module, definition or compound statement, with the node that holds each."""
-    if not isinstance(owner, Owner):
-        return
-    if isinstance(body := getattr(owner, "body", None), list):
-        yield owner, body
-    for holder in (*getattr(owner, "handlers", ()), *getattr(owner, "cases", ())):
-        yield holder, holder.body
-    for name in ("orelse", "finalbody"):
-        if body := getattr(owner, name, None):
-            yield owner, body
-
-
-def own_nodes(statement: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of a statement without those of the statements inside it."""
-    todo = [statement]
-    while todo:
-        node = todo.pop()
-        yield node
-        todo += [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt)]
-
-
-def bound_names(node: ast.AST) -> set[str]:
-    """The names that a statement, with all inside it, binds in its own scope."""
-    names: set[str] = set()
-    todo = [node]
-    while todo:
-        here = todo.pop()
-        if isinstance(here, ast.Name) and isinstance(here.ctx, ast.Store):
-            names.add(here.id)
-        elif isinstance(here, ast.alias):
-            names.add((here.asname or here.name).split(".")[0])
-        elif isinstance(here, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and here.name:
-            names.add(here.name)
-        elif isinstance(here, Definition):
-            names.add(here.name)
-            continue
-        if isinstance(here, ast.comprehension):  # its target is a scope of its own
-            todo += [here.iter, *here.ifs]
-        elif not isinstance(here, ast.Lambda):
-            todo += ast.iter_child_nodes(here)
-    return names
-
-
-def surely_bound(statement: ast.stmt) -> set[str]:
-    """The names that have a value once a statement is done: of branches those that every one binds."""
-    if isinstance(statement, ast.If):
-        ways = [way for way in (statement.body, statement.orelse) if not _leaves(way)]
-        bound = [set().union(*map(surely_bound, way)) for way in ways]
-        return set.intersection(*bound) if bound else set()
-    if isinstance(statement, ast.With | ast.AsyncWith):
-        held = (item.optional_vars for item in statement.items if item.optional_vars is not None)
-        return set().union(*map(bound_names, held), *map(surely_bound, statement.body))
-    if hasattr(statement, "body") and not isinstance(statement, Definition):
-        return set()
-    return bound_names(statement)
-
-
-def _leaves(way: list[ast.stmt]) -> bool:
-    """Whether a branch never goes on below: then what it does not bind is not missed there."""
-    return bool(way) and isinstance(way[-1], ast.Return | ast.Raise | ast.Continue | ast.Break)
 
 
 def _within(inner: Anchor, outer: Anchor) -> Anchor:

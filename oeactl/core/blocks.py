@@ -82,11 +82,18 @@ def above(site: Site, spot: Place, *, comments: bool = True, lines: list[str] | 
     return Edit(start=at, end=at, text=block)
 
 
-def below(site: Site, spot: Place, gap: bytes = b"", *, lines: list[str] | None = None) -> Edit:
-    """A block after a statement's last line."""
+def below(
+    site: Site,
+    spot: Place,
+    gap: bytes = b"",
+    *,
+    lines: list[str] | None = None,
+    indent: bytes | None = None,
+) -> Edit:
+    """A block after a statement's last line, at its indentation if not at another."""
     source = site.source
-    indent = margin(site, spot)
-    at = _line_end(site, spot)
+    indent = margin(site, spot) if indent is None else indent
+    at = line_end(site, spot)
     block = gap + site.block(source.end(spot.last), indent, site.lines(indent) if lines is None else lines)
     if not source.utf8[:at].endswith((b"\n", b"\r")):
         newline = source.newline(source.end(spot.last))
@@ -99,7 +106,7 @@ def instead(site: Site, spot: Place, make: Callable[[bytes], list[str]], *, lead
     source = site.source
     indent = margin(site, spot)
     start = lead_start(source, spot) if lead else source.line_start(source.start(spot.statement))
-    end = _line_end(site, spot)
+    end = line_end(site, spot)
     block = site.block(start, indent, make(indent))
     if not source.utf8[:end].endswith((b"\n", b"\r")):
         block = block.removesuffix(source.newline(start))
@@ -122,13 +129,20 @@ def margin(site: Site, spot: Place) -> bytes:
     indent = site.source.indent(start)
     if indent.strip(b" \t\f"):
         raise site.refuse("the statement shares its line with what stands before it", start)
-    otherwise = isinstance(spot.owner, ast.If) and spot.body is spot.owner.orelse
-    if otherwise and site.source.utf8[start : start + 4] == b"elif":
+    if is_elif(site.source, spot):
         raise site.refuse("the statement is an 'elif': name the whole 'if'", start)
     return indent
 
 
-def _line_end(site: Site, spot: Place) -> int:
+def is_elif(source: Source, spot: Place) -> bool:
+    """Whether a statement is an ``elif``, which Python's tree has as an ``if`` in an ``else``."""
+    start = source.start(spot.statement)
+    otherwise = isinstance(spot.owner, ast.If) and spot.body is spot.owner.orelse
+    return otherwise and source.utf8[start : start + 4] == b"elif"
+
+
+def line_end(site: Site, spot: Place) -> int:
+    """Where the line behind a statement begins, which has the rest of its last line to itself."""
     source = site.source
     end = source.end(spot.last)
     below = source.line_end(end)

@@ -1,21 +1,23 @@
 """A body as lines: each statement with what leads up to it, so that a whole file is made of nothing else.
 
-Owns: the cut between statements: the blank lines and comments above one belong to it. Refuses: a body whose
-statements share lines. Offsets are into ``Source.utf8``.
+Owns: the cut between statements: the blank lines and comments above one belong to it, and statements that
+share a line are one. Refuses: a body that shares its head's line. Offsets are into ``Source.utf8``.
 """
 
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Sequence
 
-from oeactl.core.anchors import Definition, Owner, Place, blocks
-from oeactl.core.blocks import lead_start
+from oeactl.core.anchors import Place
+from oeactl.core.blocks import is_elif, lead_start
+from oeactl.core.scopes import Definition, Owner, blocks
 from oeactl.core.source import Source
 
 
 class Item:
-    """A statement. lead:start is what leads up to it, start:end its own lines, the last newline included."""
+    """A statement, or those of one line. lead:start leads up to it, start:end is the whole of its lines."""
 
     __slots__ = ("end", "lead", "place", "source", "start")
 
@@ -23,7 +25,7 @@ class Item:
         self.source, self.place = source, place
         self.lead = lead_start(source, place)
         self.start = source.line_start(source.start(place.statement))
-        self.end = source.line_end(source.end(place.statement))
+        self.end = source.line_end(source.end(place.last))
 
     @property
     def node(self) -> ast.stmt:
@@ -44,7 +46,11 @@ class Item:
 
     @property
     def is_elif(self) -> bool:
-        return isinstance(self.node, ast.If) and self.text.lstrip().startswith(b"elif")
+        return is_elif(self.source, self.place)
+
+    @property
+    def is_compound(self) -> bool:
+        return self.place.count == 1 and next(blocks(self.node), None) is not None
 
     @property
     def line(self) -> int:
@@ -52,16 +58,21 @@ class Item:
 
 
 def items_of(source: Source, owner: Owner, body: list[ast.stmt]) -> list[Item] | None:
-    """A body's statements; None where two of them, or one and its head, share a line."""
-    found = [Item(source, Place(owner, body, at, 0)) for at in range(len(body))]
-    reached = 0
-    for item in found:
-        rest = source.utf8[source.end(item.node) : item.end].strip()
-        alone = not item.indent.strip(b" \t\f") and (not rest or rest.startswith(b"#"))
-        if not alone or item.start < reached:
-            return None
-        reached = item.end
-    return found
+    """A body's statements; None where it shares a line with its head."""
+    found: list[Item] = []
+    at = 0
+    while at < len(body):
+        place = Place(owner, body, at, 0)
+        while at + 1 < len(body) and _share_a_line(source, body[at], body[at + 1]):
+            at += 1
+            place = place.spanning(place.count + 1)
+        found.append(Item(source, place))
+        at += 1
+    return None if found and found[0].indent.strip(b" \t\f") else found
+
+
+def _share_a_line(source: Source, one: ast.stmt, two: ast.stmt) -> bool:
+    return source.line(source.end(one)) == source.line(source.start(two))
 
 
 def heads_of(source: Source, node: ast.stmt) -> list[bytes]:
@@ -75,25 +86,39 @@ def heads_of(source: Source, node: ast.stmt) -> list[bytes]:
     return heads
 
 
-def is_compound(node: ast.stmt) -> bool:
-    return next(blocks(node), None) is not None
+def chain_of(item: Item) -> list[Item]:
+    """An ``if`` and its ``elif``s, one after the other."""
+    found = [item]
+    while isinstance(node := found[-1].node, ast.If) and node.orelse:
+        further = Item(item.source, Place(node, node.orelse, 0, 0))
+        if not further.is_elif:
+            break
+        found.append(further)
+    return found
 
 
 def shape_of(node: ast.stmt) -> tuple[object, ...]:
     """What two compound statements must share for their bodies to be compared one by one."""
+    if isinstance(node, ast.If):
+        return (ast.If,)
     name = node.name if isinstance(node, Definition) else ""
-    return (type(node), name, len(list(blocks(node))), [type(owner) for owner, _ in blocks(node)])
+    return (type(node), name, [type(owner) for owner, _ in blocks(node)])
 
 
-def key_of(item: Item, siblings: Sequence[Item]) -> tuple[object, ...]:
-    """What makes a statement the same one in two versions of a body."""
-    node = item.node
-    if isinstance(node, Definition):
-        alike = [one for one in siblings if isinstance(one.node, Definition) and one.node.name == node.name]
-        return ("definition", node.name, alike.index(item))
-    if is_compound(node):
-        return ("compound", type(node), heads_of(item.source, node)[0].strip())
-    return ("simple", item.text)
+def keys_of(items: Sequence[Item]) -> list[tuple[object, ...]]:
+    """For each statement of a body what makes it the same one in another version of the body."""
+    count: Counter[str] = Counter()
+    keys: list[tuple[object, ...]] = []
+    for item in items:
+        node = item.node
+        if isinstance(node, Definition):
+            keys.append(("definition", node.name, count[node.name]))
+            count[node.name] += 1
+        elif item.is_compound:
+            keys.append(("compound", type(node), heads_of(item.source, node)[0].strip()))
+        else:
+            keys.append(("simple", item.text))
+    return keys
 
 
 def topic_of(node: ast.stmt) -> tuple[object, ...]:

@@ -9,7 +9,6 @@ import ast
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from oeactl.core.anchors import Definition
 from oeactl.core.blocks import is_docstring, unit_of
 from oeactl.core.bodies import Item
 from oeactl.core.naming import (
@@ -22,6 +21,7 @@ from oeactl.core.naming import (
     placed,
     run_pattern,
 )
+from oeactl.core.scopes import Definition
 from oeactl.core.source import Source, parse_module
 
 Scope = tuple[str, ...]
@@ -65,8 +65,10 @@ class Candidates:
         self, scope: Scope, older: Sequence[Item], gone: tuple[int, int], code: str, bare: str
     ) -> Iterator[Candidate]:
         """older[gone] made into other code. bare: that code without what leads up to it."""
-        if gone[1] - gone[0] == 1 and isinstance(older[gone[0]].node, ast.Assign | ast.AnnAssign):
-            yield from self._item_added(scope, older[gone[0]], bare)
+        one = older[gone[0]]
+        alone = gone[1] - gone[0] == one.place.count == 1
+        if alone and isinstance(one.node, ast.Assign | ast.AnnAssign):
+            yield from self._item_added(scope, one, bare)
         for where in self._runs(scope, older, gone):
             yield {"op": "replace_statement", "at": where, "code": bare}
             yield {"op": "replace_statement", "at": where, "lead": True, "code": code}
@@ -92,7 +94,7 @@ class Candidates:
         items = older[gone[0] : gone[1]]
         base = placed(self.old, scope, items[0], {"statement": run_pattern(items)})
         for where in (base, *numbered(self.old, base)):
-            if means(self.old, where, items[0], len(items)):
+            if means(self.old, where, items[0], sum(item.place.count for item in items)):
                 yield where
 
     def below_lead(
@@ -110,6 +112,17 @@ class Candidates:
         was = "".join(f"{line.strip()}\n" for line in older[at].lead_text.decode().splitlines())
         for where in descriptions(self.old, scope, older, at):
             yield {"op": "replace_lead", "at": where, "was": was, "lines": lines}
+
+    def branches(self, scope: Scope, above: Item, text: str) -> Iterator[Candidate]:
+        """``elif``s or an ``else``, as they are written, behind the branch of an ``if`` or ``elif``."""
+        code = _in_fours(outdented(text.rstrip("\r\n"), above.indent.decode()), unit_of(self.old))
+        for where in descriptions(self.old, scope, [above], 0):
+            yield {"op": "add_branch", "at": where, "code": code}
+
+    def branch_gone(self, scope: Scope, one: Item) -> Iterator[Candidate]:
+        """An ``elif`` taken out."""
+        for where in descriptions(self.old, scope, [one], 0):
+            yield {"op": "delete_branch", "at": where}
 
     def headings(self, scope: Scope, older: Sequence[Item], at: int, two: Item) -> Iterator[Candidate]:
         """Another head of older[at]: a parameter more, another condition, or the head as a whole."""

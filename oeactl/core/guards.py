@@ -10,9 +10,10 @@ import ast
 
 import msgspec
 
-from oeactl.core.anchors import Definition, bound_names, spots
+from oeactl.core.anchors import spots
 from oeactl.core.host import Value
 from oeactl.core.reasons import Kind, Reason
+from oeactl.core.scopes import Definition, Function, bound_names, parameters
 from oeactl.core.source import Source
 
 
@@ -69,7 +70,7 @@ def has(tree: ast.Module, name: str) -> bool:
         holder = _definition(holder, link)
         if holder is None:
             return False
-    if last in _parameters(holder):
+    if isinstance(holder, Function) and last in parameters(holder):
         return True
     body = getattr(holder, "body", [])
     return any(last in bound_names(statement) for statement in body)
@@ -82,7 +83,7 @@ def signature(tree: ast.Module, function: str) -> frozenset[str]:
         holder = _definition(holder, link)
         if holder is None:
             return frozenset()
-    return frozenset(_parameters(holder))
+    return frozenset(parameters(holder) if isinstance(holder, Function) else ())
 
 
 def _definition(holder: ast.AST | None, name: str) -> ast.AST | None:
@@ -92,14 +93,6 @@ def _definition(holder: ast.AST | None, name: str) -> ast.AST | None:
         if isinstance(place.statement, Definition) and place.statement.name == name
     ]
     return found[0] if len(found) == 1 else None
-
-
-def _parameters(holder: ast.AST | None) -> set[str]:
-    if not isinstance(holder, ast.FunctionDef | ast.AsyncFunctionDef):
-        return set()
-    given = holder.args
-    every = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
-    return {parameter.arg for parameter in every if parameter is not None}
 
 
 def known(version: str | None) -> bool:

@@ -10,34 +10,25 @@ import ast
 import builtins
 import hashlib
 import itertools
-import json
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import msgspec
-
-from oeactl.core.anchors import Anchor, Place, bound_names, find, find_scope
-from oeactl.core.blocks import Stamp
-from oeactl.core.changes import changes, filled
-from oeactl.core.edits import apply
+from oeactl.core.anchors import find, find_scope
 from oeactl.core.guards import has
 from oeactl.core.host import Value
-from oeactl.core.importing import Imported, Left, as_node, import_module
-from oeactl.core.parameters import bind
-from oeactl.core.placing import place
+from oeactl.core.import_cases import cases_of, made_of, stem
+from oeactl.core.importing import Imported, Left, import_module
+from oeactl.core.naming import anchor_of
 from oeactl.core.reasons import CannotPlace
-from oeactl.core.recipe import Recipe, RecipeFile, load_recipe
-from oeactl.core.reduction import pruned, reduced
+from oeactl.core.recipe import Recipe, load_recipe
+from oeactl.core.scopes import blocks, names_at, surely_bound
 from oeactl.core.source import Source, parse_module
-from oeactl.core.steps import read_steps
 from oeactl.core.whole import module_of
 from oeactl.core.writing import to_yaml
-from oeactl.errors import Refused, UsageError
+from oeactl.errors import Refused
 
 _BOUND = ("insert_before", "insert_after", "replace_statement", "body_start")
 _GUARDS = 8
-_WHOLE = ("replace_statement", "delete_statement")
 
 
 class FileChange(Value, frozen=True, kw_only=True):
@@ -93,7 +84,8 @@ def import_recipe(
     if left:
         document["unanchored"] = list(left)
     files = {"recipe.yaml": to_yaml(document).encode(), **snippets}
-    files |= _cases(files, modules, whole)
+    sources = {module.name: module.change.before or b"" for module in modules}
+    files |= cases_of(files, sources, {change.path: (change.before, change.after or b"") for change in whole})
     _prove(load_recipe(files), modules)
     return ImportedRecipe(files=files, edits=sum(len(module.made.edits) for module in modules), left=left)
 
@@ -155,7 +147,7 @@ def _entry(
         entry["tested"] = [{"version": version, "sha256": hashlib.sha256(before).hexdigest()}]
     edits: list[dict[str, Any]] = []
     for edit in module.made.edits:
-        name = f"{_stem(edit, module.name)}-{next(numbers)}"
+        name = f"{stem(_innermost(edit) or module.name)}-{next(numbers)}"
         made = {"id": name, **edit}
         if edit["op"] in _BOUND and (bound := _bound(old, edit)):
             made["bound"] = bound
@@ -168,25 +160,23 @@ def _entry(
     return entry
 
 
-def _stem(edit: dict[str, Any], module: str) -> str:
-    """A readable name for an edit: of the innermost definition it is in."""
-    at = edit.get("at", {})
-    chain = [*(at.get("scope") or edit.get("scope") or ())]
-    chain += [at["definition"]] if "definition" in at else []
-    word = chain[-1].split()[-1] if chain else module.rpartition(".")[2]
-    return re.sub(r"[^a-z0-9]+", "-", word.lower()).strip("-") or "edit"
+def _innermost(edit: dict[str, Any]) -> str:
+    """The definition that an edit is in; '' for the module itself."""
+    return next((chain[-1].split()[-1] for chain in reversed(list(_chains(edit))) if chain), "")
 
 
 def _needs(old: Source, new: Source, edits: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Guards: the definitions that are edited, and names that would mean that upstream has the change."""
     scopes = {tuple(link.split()[-1] for link in chain) for edit in edits for chain in _chains(edit)}
     symbols = sorted(".".join(chain) for chain in scopes if chain and has(old.tree, ".".join(chain)))
-    fresh = [name for name in dict.fromkeys(_defined(new.tree)) if _is_fresh(old.tree, name)]
+    known = set(_defined(old.tree))
+    named = (name for name in dict.fromkeys(_defined(new.tree)) if name not in known)
+    fresh = list(itertools.islice((name for name in named if _is_fresh(old.tree, name)), _GUARDS))
     needs: dict[str, Any] = {}
     if symbols:
         needs["symbols"] = symbols
     if fresh:
-        needs["upstreamed"] = fresh[:_GUARDS]
+        needs["upstreamed"] = fresh
     return needs
 
 
@@ -230,108 +220,20 @@ def _bound(old: Source, edit: dict[str, Any]) -> list[str]:
     nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
     made = {node.id for node in nodes if not isinstance(node.ctx, ast.Load)}
     read = {node.id for node in nodes} - made - set(dir(builtins))
-    return [name for name in sorted(read) if _holds(old, {**edit, "bound": [name]})]
+    return sorted(read & _names_there(old, edit)) if read else []
 
 
-def _holds(old: Source, edit: dict[str, Any]) -> bool:
-    try:
-        (step,) = read_steps([as_node({"id": "x", **edit})])
-        place(old, step, {}, Stamp(recipe="x", revision=1, marks=False))
-    except (CannotPlace, UsageError):
-        return False
-    return True
-
-
-def _cases(
-    files: dict[str, bytes], modules: Sequence[_Module], whole: Sequence[FileChange]
-) -> dict[str, bytes]:
-    """For each module what is left of it when all goes that the recipe does not need; and a refusal."""
-    made: dict[str, bytes] = {}
-    for at, change in enumerate(whole):
-        text = f"path: {json.dumps(change.path)}\nsha256: {hashlib.sha256(change.after or b'').hexdigest()}\n"
-        made[f"cases/file-{at}/case.yaml"] = text.encode()
-        if change.before is not None:
-            made[f"cases/file-{at}/before.txt"] = change.before
-    if not modules:
-        return made
-    first = {"cases/none/before.py": b"", "cases/none/case.yaml": b"refuses: none\n"}
-    several = len(modules) > 1 or bool(whole)
-    if several:
-        first["cases/none/case.yaml"] += f"module: {modules[0].name}\n".encode()
-    recipe = load_recipe({**files, **made, **first})
-    for module in modules:
-        before = _small(recipe, module)
-        folder = f"cases/{_stem({}, module.name)}"
-        folder += "-again" if f"{folder}/before.py" in made else ""
-        made[f"{folder}/before.py"] = before
-        made[f"{folder}/after.py"] = _made_of(recipe, module.name, before)
-        if several:
-            made[f"{folder}/case.yaml"] = f"module: {module.name}\n".encode()
-    refusal = _refusal(recipe, modules[0].name)
-    made["cases/place-gone/before.py"] = b""
-    made["cases/place-gone/case.yaml"] = f"refuses: {json.dumps(refusal)}\n".encode() + (
-        f"module: {modules[0].name}\n".encode() if several else b""
-    )
-    return made
-
-
-def _small(recipe: Recipe, module: _Module) -> bytes:
-    def applies(data: bytes) -> bool:
-        try:
-            _made_of(recipe, module.name, data)
-        except CannotPlace:
-            return False
-        return True
-
-    data = module.change.before or b""
-    if data.startswith(b"\xef\xbb\xbf"):
-        data = data[3:]
-    small = pruned(data, *_needed(Source(data, module.name), _file(recipe, module.name)))
-    return reduced(small, applies, tries=40) if applies(small) else reduced(data, applies)
-
-
-def _needed(source: Source, file: RecipeFile) -> tuple[set[int], set[int]]:
-    """Where the statements begin that a recipe's edits name, and which of them are meant whole."""
-    keep: set[int] = set()
-    whole: set[int] = set()
-    for step in file.steps:
-        anchor = getattr(step.operation, "at", None) or Anchor(scope=getattr(step.operation, "scope", ()))
-        marks = [one for one in (anchor.after, anchor.before) if one is not None]
-        for one in (
-            anchor,
-            *(msgspec.structs.replace(mark, scope=mark.scope or anchor.scope) for mark in marks),
-        ):
-            for spot in find(source, one, step.operation.id):
-                starts = [source.line_start(source.start(node)) for node in _statements(spot)]
-                keep |= set(starts)
-                whole |= set(starts) if step.operation.op in _WHOLE else set()
-        function = find_scope(source, anchor.scope, step.operation.id)
-        for name in getattr(step.operation, "bound", ()):
-            for node in (*source.tree.body, *getattr(function.node, "body", ())):
-                if name in bound_names(node):
-                    keep.add(source.line_start(source.start(node)))
-    return keep, whole
-
-
-def _statements(spot: Place) -> list[ast.stmt]:
-    return spot.body[spot.index : spot.index + spot.count] if spot.body else []
-
-
-def _file(recipe: Recipe, module: str) -> RecipeFile:
-    return next(file for file in recipe.files if file.module == module)
-
-
-def _made_of(recipe: Recipe, module: str, data: bytes) -> bytes:
-    bound, file = bind(recipe, {}, {}), _file(recipe, module)
-    return apply(data, filled(changes(bound, file, data, where=module, version=None, python=None).edits, ""))
-
-
-def _refusal(recipe: Recipe, module: str) -> str:
-    try:
-        _made_of(recipe, module, b"")
-    except CannotPlace as refusal:
-        return refusal.reasons[0].what
-    return ""
+def _names_there(old: Source, edit: dict[str, Any]) -> set[str]:
+    """The names that surely have a value at every place of an edit."""
+    if "at" not in edit:
+        (body,) = (body for _, body in blocks(find_scope(old, tuple(edit["scope"]), "import").node))
+        return names_at(old.tree, body[0])
+    there: list[set[str]] = []
+    for spot in find(old, anchor_of(edit["at"]), "import"):
+        have = names_at(old.tree, spot.statement)
+        past = spot.body[spot.index : spot.index + spot.count] if edit["op"] == "insert_after" else ()
+        there.append(have.union(*map(surely_bound, past)))
+    return set.intersection(*there)
 
 
 def _prove(recipe: Recipe, modules: Sequence[_Module]) -> None:
@@ -339,7 +241,7 @@ def _prove(recipe: Recipe, modules: Sequence[_Module]) -> None:
     for module in modules:
         data = module.change.before or b""
         try:
-            same = module.made.left or _made_of(recipe, module.name, data) == module.change.after
+            same = module.made.left or made_of(recipe, module.name, data) == module.change.after
         except CannotPlace as refusal:
             reason = refusal.reasons[0]
             raise Refused(f"{module.name}: {reason.what}", where=reason.place) from refusal

@@ -7,25 +7,23 @@ is left out and named.
 
 from __future__ import annotations
 
+import ast
 import difflib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from oeactl.core.anchors import Definition, blocks
 from oeactl.core.blocks import Stamp
-from oeactl.core.bodies import Item, heads_of, is_compound, items_of, key_of, shape_of, topic_of
+from oeactl.core.bodies import Item, chain_of, heads_of, items_of, keys_of, shape_of, topic_of
 from oeactl.core.candidates import Candidates, Scope
 from oeactl.core.document import Node
 from oeactl.core.edits import Overlap, apply, merge
 from oeactl.core.host import Edit, Value
 from oeactl.core.placing import place
 from oeactl.core.reasons import CannotPlace
+from oeactl.core.scopes import Definition, blocks
 from oeactl.core.source import Source
 from oeactl.core.steps import read_steps
 from oeactl.errors import UsageError
-
-_LARGE = 60
-"""Lines of a statement that is not replaced as a whole because something inside it could not be placed."""
 
 
 class Left(Value, frozen=True, kw_only=True):
@@ -69,7 +67,7 @@ class _Import:
             line = one.line if one else 1
             self.left.append(Left(line=line, text="statements that share a line"))
             return
-        keys, new_keys = ([key_of(item, side) for item in side] for side in (older, newer))
+        keys, new_keys = keys_of(older), keys_of(newer)
         matcher = difflib.SequenceMatcher(None, keys, new_keys, autojunk=False)
         for kind, a, b, c, d in matcher.get_opcodes():
             if kind == "equal" or (b - a == d - c and _alike(older[a:b], newer[c:d])):
@@ -124,22 +122,17 @@ class _Import:
             if not same_lead:
                 self._lead(scope, older, at, two)
             return
-        if not is_compound(one.node) or shape_of(one.node) != shape_of(two.node):
+        if not (one.is_compound and two.is_compound) or shape_of(one.node) != shape_of(two.node):
             self._run(scope, older, (at, at + 1), [two], (0, 1))
             return
         edits, made, left = len(self.edits), len(self._made), len(self.left)
         if not same_lead:
             self._lead(scope, older, at, two)
-        heads = [heads_of(side.source, side.node) for side in (one, two)]
-        inner = (*scope, _link(one)) if isinstance(one.node, Definition) else scope
-        if heads[0][0] != heads[1][0]:
-            self._head(scope, older, at, two)
-        if heads[0][1:] != heads[1][1:]:
-            self._leave(one.line, "the heads of its further branches")
+        if isinstance(one.node, ast.If):
+            self._chain(scope, one, two)
         else:
-            for which in range(len(heads[0])):
-                self.bodies(inner, one, two, which)
-        if len(self.left) > left and one.text.count(b"\n") < _LARGE:
+            self._parts(scope, older, at, two)
+        if len(self.left) > left:
             partly = self.edits[edits:], self._made[made:], self.left[left:]
             del self.edits[edits:], self._made[made:], self.left[left:]
             self._run(scope, older, (at, at + 1), [two], (0, 1))
@@ -148,6 +141,68 @@ class _Import:
                 self.edits += partly[0]
                 self._made += partly[1]
                 self.left += partly[2]
+
+    def _parts(self, scope: Scope, older: Sequence[Item], at: int, two: Item) -> None:
+        """The head and the bodies of a compound statement."""
+        one = older[at]
+        heads = [heads_of(side.source, side.node) for side in (one, two)]
+        inner = (*scope, _link(one)) if isinstance(one.node, Definition) else scope
+        if heads[0][0] != heads[1][0]:
+            self._head(scope, older, at, two)
+        if heads[0][1:] != heads[1][1:]:
+            self._leave(one.line, "the heads of its further branches")
+            return
+        for which in range(len(heads[0])):
+            self.bodies(inner, one, two, which)
+
+    def _chain(self, scope: Scope, one: Item, two: Item) -> None:
+        """An ``if`` with its ``elif``s and ``else``: branches come, go, have other heads or bodies."""
+        older, newer = chain_of(one), chain_of(two)
+        heads, new_heads = (
+            [heads_of(item.source, item.node)[0].strip() for item in side[1:]] for side in (older, newer)
+        )
+        self._branch(scope, one, two)
+        matcher = difflib.SequenceMatcher(None, heads, new_heads, autojunk=False)
+        for _, a, b, c, d in matcher.get_opcodes():
+            if b - a == d - c:
+                for first, second in zip(older[a + 1 : b + 1], newer[c + 1 : d + 1], strict=True):
+                    self._branch(scope, first, second)
+                continue
+            for item, above in zip(older[a + 1 : b + 1], older[a:b], strict=True):
+                self._branch_gone(scope, above, item)
+            if c < d:
+                begin, end = _behind(newer[c]), _behind(newer[d])
+                self._branches_come(scope, older[a], self.new.utf8[begin:end])
+        self._else(scope, older[-1], newer[-1])
+
+    def _branch(self, scope: Scope, one: Item, two: Item) -> None:
+        """One ``if`` or ``elif`` that is in both."""
+        if one.is_elif and one.lead_text != two.lead_text:
+            self._lead(scope, [one], 0, two)
+        if heads_of(self.old, one.node)[0] != heads_of(self.new, two.node)[0]:
+            self._head(scope, [one], 0, two)
+        self.bodies(scope, one, two)
+
+    def _branch_gone(self, scope: Scope, above: Item, one: Item) -> None:
+        wanted = Edit(start=_behind(above), end=_behind(one), text=b"")
+        if not self._take(self.candidates.branch_gone(scope, one), wanted):
+            self._leave(one.line, one.text.decode().strip().split("\n")[0])
+
+    def _branches_come(self, scope: Scope, above: Item, text: bytes) -> None:
+        at = _behind(above)
+        wanted = Edit(start=at, end=at, text=text)
+        if not self._take(self.candidates.branches(scope, above, text.decode()), wanted):
+            self._leave(above.line, text.decode().strip().split("\n")[0])
+
+    def _else(self, scope: Scope, one: Item, two: Item) -> None:
+        """The last branch of a chain. one, two: the ``if`` or ``elif`` before it."""
+        heads = [heads_of(side.source, side.node)[1:] for side in (one, two)]
+        if not heads[0] and heads[1]:
+            self._branches_come(scope, one, self.new.utf8[_behind(two) : two.end])
+        elif heads[0] != heads[1]:
+            self._leave(one.line, "the 'else'")
+        elif heads[0]:
+            self.bodies(scope, one, two, 1)
 
     # --- one change, and the operations that might give it
 
@@ -264,9 +319,15 @@ def as_node(value: Any) -> Node:
 def _alike(older: Sequence[Item], newer: Sequence[Item]) -> bool:
     """Whether changed statements stand for each other one by one: compound ones of one kind."""
     return all(
-        is_compound(one.node) and type(one.node) is type(two.node)
+        one.is_compound and two.is_compound and type(one.node) is type(two.node)
         for one, two in zip(older, newer, strict=True)
     )
+
+
+def _behind(item: Item) -> int:
+    """Where the line behind an ``if``'s own branch begins."""
+    assert isinstance(item.node, ast.If)
+    return item.source.line_end(item.source.end(item.node.body[-1]))
 
 
 def _below_lead(older: Sequence[Item], at: int, newer: Sequence[Item], come: int, end: int) -> bool:

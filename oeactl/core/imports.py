@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from oeactl.core.anchors import bound_names
+from oeactl.core.scopes import bound_names
 
 Import = ast.Import | ast.ImportFrom
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 import ast
 
 from oeactl.core.host import Edit
+from oeactl.core.scopes import Function
 from oeactl.core.source import Source, parse_module
-
-Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def extend(source: Source, last: ast.AST | None, after: int, close: int, text: str) -> list[Edit]:

@@ -10,9 +10,10 @@ import tokenize
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from oeactl.core.anchors import Anchor, Definition, find, find_scope
-from oeactl.core.bodies import Item, heads_of, is_compound
+from oeactl.core.anchors import Anchor, find, find_scope
+from oeactl.core.bodies import Item, heads_of
 from oeactl.core.reasons import CannotPlace
+from oeactl.core.scopes import Definition
 from oeactl.core.snippets import string_lines
 from oeactl.core.source import Source
 
@@ -25,7 +26,7 @@ def plain(source: Source, item: Item) -> Description:
     node = item.node
     if isinstance(node, Definition):
         return {"definition": f"{'class' if isinstance(node, ast.ClassDef) else 'def'} {node.name}"}
-    if is_compound(node) and not isinstance(node, ast.Match):
+    if item.is_compound and not isinstance(node, ast.Match):
         return {"statement": head_pattern(source, item)}
     return {"statement": outdented(item.text.decode(), item.indent.decode())}
 
@@ -107,13 +108,15 @@ def placed(source: Source, scope: Sequence[str], item: Item, description: Descri
     return {**whole, "depth": "top"} if own is item.place.body else whole
 
 
-def means(source: Source, description: Description, item: Item, count: int = 1) -> bool:
-    """Whether the description finds the statement (the first of ``count``) and no other."""
+def means(source: Source, description: Description, item: Item, count: int | None = None) -> bool:
+    """Whether the description finds the statement (the first of ``count``, if given) and no other."""
     try:
         found = find(source, anchor_of(description), "import")
     except (CannotPlace, SyntaxError):
         return False
-    return len(found) == 1 and found[0].statement is item.node and found[0].count == count
+    if len(found) != 1:
+        return False
+    return found[0].statement is item.node and found[0].count == (count or item.place.count)
 
 
 def anchor_of(description: Description) -> Anchor:

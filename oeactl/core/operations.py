@@ -110,6 +110,20 @@ class ReplaceHeader(Coded, frozen=True, kw_only=True):
     at: Anchor
 
 
+class AddBranch(Coded, frozen=True, kw_only=True):
+    """``elif``s, or an ``else``, behind the branch of an ``if`` or ``elif``."""
+
+    op: Literal["add_branch"]
+    at: Anchor
+
+
+class DeleteBranch(Operation, frozen=True, kw_only=True):
+    """Take an ``elif`` out, with the comment that leads up to it; what follows it stays."""
+
+    op: Literal["delete_branch"]
+    at: Anchor
+
+
 class ReplaceLead(Operation, frozen=True, kw_only=True):
     """Other comments and blank lines above a statement. was: those that must be there, each line stripped."""
 
@@ -182,6 +196,8 @@ OPERATIONS: dict[str, type[Operation]] = {
     "replace_statement": ReplaceStatement,
     "replace_definition": ReplaceDefinition,
     "replace_header": ReplaceHeader,
+    "add_branch": AddBranch,
+    "delete_branch": DeleteBranch,
     "replace_lead": ReplaceLead,
     "add_parameter": AddParameter,
     "add_argument": AddArgument,

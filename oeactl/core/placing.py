@@ -7,22 +7,13 @@ Offsets are into ``Source.utf8``.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from oeactl.core import lists
 from oeactl.core import operations as ops
-from oeactl.core.anchors import (
-    Anchor,
-    Definition,
-    Place,
-    bound_names,
-    find,
-    find_scope,
-    own_nodes,
-    spots,
-    surely_bound,
-)
+from oeactl.core.anchors import Anchor, Place, find, find_scope, spots
 from oeactl.core.blocks import (
     Site,
     Stamp,
@@ -30,15 +21,19 @@ from oeactl.core.blocks import (
     below,
     instead,
     is_docstring,
+    is_elif,
     lead_start,
+    line_end,
     margin,
     unit_of,
 )
 from oeactl.core.host import Edit
 from oeactl.core.imports import binding_of, present, run_of_imports
+from oeactl.core.scopes import Definition, names_at, own_nodes, surely_bound
 from oeactl.core.snippets import indented, pushed
 from oeactl.core.source import Source, parse_module
 
+_ELSE = re.compile(r"^else\s*:", re.MULTILINE)
 _SAFE = (ast.BoolOp, ast.BinOp, ast.Compare, ast.UnaryOp, ast.IfExp, ast.JoinedStr)
 
 
@@ -55,7 +50,7 @@ def _insert(site: Site, op: ops.Insert) -> list[Edit]:
     edits: list[Edit] = []
     for spot in find(site.source, op.at, site.edit):
         after = op.op == "insert_after"
-        _need_bound(site, op.at.scope, op.bound, spot, after=after)
+        _need_bound(site, op.bound, spot, after=after)
         edits.append(below(site, spot) if after else above(site, spot, comments=not op.below_comment))
     return edits
 
@@ -74,7 +69,7 @@ def _body_start(site: Site, op: ops.BodyStart) -> list[Edit]:
     scope = find_scope(site.source, op.scope, site.edit)
     definition = _definition(site, scope)
     spot = Place(definition, definition.body, 0, 0)
-    _need_bound(site, op.scope, op.bound, spot, after=False)
+    _need_bound(site, op.bound, spot)
     return [below(site, spot) if is_docstring(definition.body[0]) else above(site, spot, comments=False)]
 
 
@@ -165,7 +160,7 @@ def _replace_expression(site: Site, op: ops.ReplaceExpression) -> list[Edit]:
 def _replace_statement(site: Site, op: ops.ReplaceStatement) -> list[Edit]:
     edits = []
     for spot in find(site.source, op.at, site.edit):
-        _need_bound(site, op.at.scope, op.bound, spot, after=False)
+        _need_bound(site, op.bound, spot)
         edits.append(instead(site, spot, lambda indent: site.lines(indent), lead=op.lead))
     return edits
 
@@ -207,10 +202,43 @@ def _without_comment(line: str) -> str:
     return line[:at]
 
 
+def _add_branch(site: Site, op: ops.AddBranch) -> list[Edit]:
+    edits = []
+    for spot in find(site.source, op.at, site.edit):
+        branch = _branch(site, spot)
+        if branch.orelse and _ELSE.search(site.text()):
+            raise site.refuse("the 'if' goes on, and 'else' is a last branch", site.source.start(branch))
+        edits.append(below(site, _end_of(branch), indent=site.source.indent(site.source.start(branch))))
+    return edits
+
+
+def _delete_branch(site: Site, op: ops.DeleteBranch) -> list[Edit]:
+    edits = []
+    for spot in find(site.source, op.at, site.edit):
+        branch, above = _branch(site, spot), spot.owner
+        if not isinstance(above, ast.If) or not is_elif(site.source, spot):
+            raise site.refuse("what matches is no 'elif'", site.source.start(branch))
+        start, end = (line_end(site, _end_of(one)) for one in (above, branch))
+        block = site.block(start, site.source.indent(site.source.start(branch)), [])
+        edits.append(Edit(start=start, end=end, text=block))
+    return edits
+
+
+def _branch(site: Site, spot: Place) -> ast.If:
+    if spot.node is spot.statement and isinstance(spot.node, ast.If):
+        return spot.node
+    raise site.refuse("what matches is no 'if' or 'elif'", site.source.start(spot.node))
+
+
+def _end_of(branch: ast.If) -> Place:
+    """The last statement of a branch's own body."""
+    return Place(branch, branch.body, len(branch.body) - 1, 0)
+
+
 def _replace_lead(site: Site, op: ops.ReplaceLead) -> list[Edit]:
     (spot,) = find(site.source, op.at, site.edit)
     source = site.source
-    indent = margin(site, spot).decode()
+    indent = source.indent(source.start(spot.statement)).decode()
     start, end = lead_start(source, spot), source.line_start(source.start(spot.statement))
     there = [line.strip() for line in source.utf8[start:end].decode().splitlines()]
     if there != [line.strip() for line in op.was.splitlines()]:
@@ -312,30 +340,22 @@ def _stands_alone(spot: Place) -> bool:
     return False
 
 
-def _need_bound(
-    site: Site, scope: tuple[str, ...], names: tuple[str, ...], spot: Place, *, after: bool
-) -> None:
+def _need_bound(site: Site, names: tuple[str, ...], spot: Place, *, after: bool = False) -> None:
+    """Raise CannotPlace for a name that may have no value before, or after, the place's statements."""
     if not names:
         return
-    source = site.source
-    have = set().union(*(bound_names(node) for node in source.tree.body))
-    owner = find_scope(source, scope, site.edit).node
-    if isinstance(owner, ast.FunctionDef | ast.AsyncFunctionDef):
-        given = owner.args
-        every = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
-        have |= {parameter.arg for parameter in every if parameter is not None}
-        limit = source.end(spot.last) if after else source.start(spot.statement)
-        for statement in owner.body:
-            if source.end(statement) <= limit:
-                have |= surely_bound(statement)
+    have = names_at(site.source.tree, spot.statement)
+    for statement in spot.body[spot.index : spot.index + spot.count] if after else ():
+        have |= surely_bound(statement)
     for name in names:
         if name not in have:
-            where = source.start(spot.statement)
+            where = site.source.start(spot.statement)
             raise site.refuse(f"'{name}' may have no value at this place", where, kind="guard")
 
 
 _PLACERS: dict[type, Callable[[Site, Any], list[Edit]]] = {
     ops.AddArgument: _add_argument,
+    ops.AddBranch: _add_branch,
     ops.AddClassField: _add_class_field,
     ops.AddImport: _add_import,
     ops.AddItem: _add_item,
@@ -344,6 +364,7 @@ _PLACERS: dict[type, Callable[[Site, Any], list[Edit]]] = {
     ops.BodyStart: _body_start,
     ops.Define: _define,
     ops.Delete: _delete,
+    ops.DeleteBranch: _delete_branch,
     ops.DropImport: _drop_import,
     ops.Insert: _insert,
     ops.ReplaceDefinition: _replace_definition,

@@ -171,7 +171,8 @@ def _layer(
 
 def _unfinished(bound: Bound) -> Reason:
     count = len(bound.recipe.document.unanchored)
-    what = f"the recipe is unfinished: its import left {count} places of the difference out"
+    places = "one place" if count == 1 else f"{count} places"
+    what = f"the recipe is unfinished: its import left out {places} of the difference"
     hint = f"add the edits by hand, then take 'unanchored' out of {bound.recipe.id}/recipe.yaml"
     return Reason(kind="guard", what=what, where=bound.recipe.id, hint=hint)
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Collection, Sequence
 
-from oeactl.core.anchors import Owner, blocks
 from oeactl.core.bodies import Item, items_of
 from oeactl.core.edits import apply
 from oeactl.core.host import Edit
 from oeactl.core.reasons import CannotPlace
+from oeactl.core.scopes import Owner, blocks
 from oeactl.core.source import Source
 
 

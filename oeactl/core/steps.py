@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _AROUND: dict[type, tuple[str, str]] = {
     ops.AddArgument: ("f(\n", "\n)"),
+    ops.AddBranch: ("if 0:\n    0\n", ""),
     ops.AddItem: ("{\n", "\n}"),
     ops.AddParameter: ("def f(\n", "\n): ..."),
     ops.ReplaceExpression: ("(\n", "\n)"),
@@ -216,6 +217,8 @@ def _fault(operation: ops.Coded, tree: ast.Module) -> str | None:
             return None if fits else "one keyword argument: name=value"
         case ops.AddParameter():
             return None if len(body[0].args.args) == 1 else "one parameter: name: type = default"  # type: ignore[attr-defined]
+        case ops.AddBranch():
+            return None if len(body) == 1 and body[0].orelse else "branches: elif ready: ..."  # type: ignore[attr-defined]
         case ops.AddItem():
             items = body[0].value  # type: ignore[attr-defined]
             return None if len(getattr(items, "elts", None) or items.keys) == 1 else "one item"

@@ -638,6 +638,31 @@ def test_a_statement_goes_with_the_comment_that_leads_up_to_it() -> None:
     assert made(before, below) == before.replace("    y = 2\n", "    z = 3\n    y = 2\n")
 
 
+_BRANCHES = """\
+def f(a):
+    if a:
+        x()  # why
+    # next
+    elif a is None:
+        y()
+    else:
+        z()
+"""
+
+
+def test_a_branch_comes_behind_another_and_goes_with_its_comment() -> None:
+    at = "at: {scope: [def f], tests: a, pick: first, count: 2}"
+    come = f'- {{id: a, op: add_branch, {at}, code: "elif a == 1:\\n    w()"}}\n'
+    assert made(_BRANCHES, come) == _BRANCHES.replace("why\n", "why\n    elif a == 1:\n        w()\n")
+    gone = "- {id: a, op: delete_branch, at: {statement: 'if a is None: ...'}}\n"
+    assert made(_BRANCHES, gone) == _BRANCHES.replace("    # next\n    elif a is None:\n        y()\n", "")
+    last = '- {id: a, op: add_branch, at: {tests: a}, code: "else:\\n    w()"}\n'
+    assert made("if a: x()\n", last) == "if a: x()\nelse:\n    w()\n"
+    assert "'else' is a last branch" in refused("if a: x()\nelse: y()\n", last)
+    assert "is no 'elif'" in refused(_BRANCHES, gone.replace("a is None", "a"))
+    assert "is no 'if' or 'elif'" in refused("for b in a: x()\n", last.replace("tests: a", "contains: x()"))
+
+
 def test_a_name_that_every_branch_binds_is_bound_and_one_that_some_bind_is_not() -> None:
     before = """\
     def f(a):

@@ -10,11 +10,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from oeactl.core.anchors import Anchor, Definition, Place, find, find_scope
+from oeactl.core.anchors import Anchor, Place, find, find_scope
 from oeactl.core.host import Edit
 from oeactl.core.plan import Planned, PlannedFile
 from oeactl.core.reasons import CannotPlace, Reason
 from oeactl.core.recipe import RecipeFile
+from oeactl.core.scopes import Definition
 from oeactl.core.source import Source
 
 _NAME = re.compile(r"\b[A-Za-z_][A-Za-z0-9_]{2,}\b")
