@@ -25,7 +25,7 @@ REQUIRED = {
     "pid": int,
     "start_ticks": int,
 }
-OPTIONAL = {"mode": str, "layer": int, "rows": int}
+OPTIONAL = {"mode": str, "layer": int, "rows": int, "counts": dict}
 LARGEST = 1 << 20
 
 

@@ -39,6 +39,7 @@ def compare(
     label: str | None,
     trial_takes: str | None,
     client: tuple[str | None, str | None, str | None],
+    experts: bool,
     plan_only: bool,
     yes: bool,
 ) -> int:
@@ -84,6 +85,7 @@ def compare(
         modules=all_modules(call),
         label=label,
         trial_s=seconds_of(trial_takes, where="--trial-takes") if trial_takes else None,
+        experts=experts,
     )
     store = ResultsFolder(call.project.root / "results")
     with wired(call, host, yes=yes) as here:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from oeactl.cli.bench import ConcurrencyOption, InputOption, OutputOption, RequestsOption
+from oeactl.cli.bench import ConcurrencyOption, ExpertsOption, InputOption, OutputOption, RequestsOption
 from oeactl.cli.common import (
     AllowCodeOption,
     Call,
@@ -107,6 +107,7 @@ def ab(
     driver: DriverOption = None,
     api: ApiOption = None,
     dataset: DatasetOption = None,
+    experts: ExpertsOption = False,
     plan_only: PlanOnlyOption = False,
     allow_code: AllowCodeOption = False,
     yes: YesOption = False,
@@ -137,6 +138,7 @@ def ab(
         label=label,
         trial_takes=trial_takes,
         client=(driver, api, dataset),
+        experts=experts,
         plan_only=plan_only,
         yes=yes,
     )
@@ -161,6 +163,7 @@ def aa(
     driver: DriverOption = None,
     api: ApiOption = None,
     dataset: DatasetOption = None,
+    experts: ExpertsOption = False,
     plan_only: PlanOnlyOption = False,
     yes: YesOption = False,
 ) -> int:
@@ -188,6 +191,7 @@ def aa(
         label=label,
         trial_takes=trial_takes,
         client=(driver, api, dataset),
+        experts=experts,
         plan_only=plan_only,
         yes=yes,
     )
@@ -220,6 +224,7 @@ def scan(
     driver: DriverOption = None,
     api: ApiOption = None,
     dataset: DatasetOption = None,
+    experts: ExpertsOption = False,
     plan_only: PlanOnlyOption = False,
     allow_code: AllowCodeOption = False,
     yes: YesOption = False,
@@ -253,6 +258,7 @@ def scan(
         label=label,
         trial_takes=trial_takes,
         client=(driver, api, dataset),
+        experts=experts,
         plan_only=plan_only,
         yes=yes,
     )

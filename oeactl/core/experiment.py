@@ -32,6 +32,7 @@ class Design(Value, frozen=True, kw_only=True):
     ln y over restarts of one arm, from past runs. running: a server ran before, and one will at the end.
     budget_s: what the number of pairs was made to fit, None where it was given. caches: kept, so that
     all starts are warm, or wiped before each, so that all are cold.
+    experts: also see, after each level, which experts a small batch uses.
     """
 
     pairs: Annotated[int, msgspec.Meta(ge=1)]
@@ -50,6 +51,7 @@ class Design(Value, frozen=True, kw_only=True):
     running: bool = True
     budget_s: float | None = None
     caches: Policy = "keep"
+    experts: bool = False
 
 
 class Foreseen(Value, frozen=True, kw_only=True):

@@ -283,9 +283,13 @@ class ServerState(Value, frozen=True, kw_only=True):
 
 
 class ProofFile(Value, frozen=True, kw_only=True):
-    """One JSON file of a worker: the branch it went through, and the digest it was rendered with."""
+    """One JSON file of a worker: the branch it went through, and the digest it was rendered with.
 
-    kind: Literal["loaded", "eager", "capture", "compiled"]
+    counts: of kind "experts", which proves nothing. Rows of a batch of decode -> layer -> how many steps it
+    was counted in, then the distinct experts of the last ones.
+    """
+
+    kind: Literal["loaded", "eager", "capture", "compiled", "experts"]
     recipe: str
     digest: str
     parameters: dict[str, Any]
@@ -295,6 +299,7 @@ class ProofFile(Value, frozen=True, kw_only=True):
     mode: str | None = None
     layer: int | None = None
     rows: int | None = None
+    counts: dict[str, dict[str, tuple[int, ...]]] = {}
 
 
 class Reply(Value, frozen=True, kw_only=True):

@@ -122,6 +122,7 @@ def _worker(layer: Layer, worker: Process, proofs: Sequence[ProofFile]) -> Worke
         (_seen(layer, proof), proof)
         for proof in proofs
         if (proof.recipe, proof.pid, proof.start_ticks) == (layer.recipe, worker.pid, worker.start_ticks)
+        and proof.kind != "experts"
     ]
     if not shown:
         return WorkerProof(worker=worker, seen="absent")
@@ -132,7 +133,10 @@ def _worker(layer: Layer, worker: Process, proofs: Sequence[ProofFile]) -> Worke
 def _seen(layer: Layer, proof: ProofFile) -> Seen:
     if proof.digest != layer.digest:
         return "other digest"
-    return proof.kind if proof.file in layer.edits else "other file"
+    if proof.file not in layer.edits:
+        return "other file"
+    assert proof.kind != "experts"
+    return proof.kind
 
 
 def _summary(layer: Layer, worst: Seen, workers: Sequence[WorkerProof]) -> str:

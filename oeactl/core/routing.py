@@ -15,7 +15,7 @@ from array import array
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from oeactl.core.host import Value
+from oeactl.core.host import ProofFile, Value
 
 _INT32 = "i"
 
@@ -33,14 +33,16 @@ class LayerSeen(Value, frozen=True, kw_only=True):
 
 
 class ExpertsSeen(Value, frozen=True, kw_only=True):
-    """Distinct experts a decode step, seen from outside; the mean is over MoE layers and steps.
+    """Distinct experts a decode step; the mean is over MoE layers and steps.
 
+    seen_by: the engine, which tells them with its answers, or the counter of recipe oea in its workers.
     reason: why it is not measured. requests: in flight together. experts: how many a layer has, None where
     the model does not say. counts_sha256: the raw file that holds how often each expert was used.
     """
 
     outcome: Literal["measured", "not_measured"]
     reason: str = ""
+    seen_by: Literal["engine", "counter"] = "engine"
     requests: int
     decode_steps: int = 0
     top_k: int | None = None
@@ -140,6 +142,50 @@ def summarise(
         layers=seen,
     )
     return found, _usage(decodes, steps, moe, experts)
+
+
+def counted(
+    before: Sequence[ProofFile], after: Sequence[ProofFile], *, requests: int, config: Mapping[str, Any]
+) -> ExpertsSeen | None:
+    """What the workers' own counters saw of batches of ``requests`` rows meanwhile; None: nothing.
+
+    before, after: the proof files then and now; those of other kinds are passed over.
+    """
+    rows, earlier = str(requests), {(one.pid, one.start_ticks): one.counts for one in _counting(before)}
+    found: dict[int, list[int]] = {}
+    for one in _counting(after):
+        then = earlier.get((one.pid, one.start_ticks), {}).get(rows, {})
+        for layer, (steps, *last) in one.counts.get(rows, {}).items():
+            begun = then.get(layer, (0,))[0]
+            fresh = steps - begun if steps >= begun else steps  # the worker may have begun to count anew
+            found.setdefault(int(layer), []).extend(last[-fresh:] if fresh else ())
+    seen = tuple(
+        LayerSeen(
+            layer=layer,
+            distinct_mean=sum(counts) / len(counts),
+            distinct_min=min(counts),
+            distinct_max=max(counts),
+        )
+        for layer, counts in sorted(found.items())
+        if counts
+    )
+    if not seen:
+        return None
+    top_k = config.get("num_experts_per_tok")
+    return ExpertsSeen(
+        outcome="measured",
+        seen_by="counter",
+        requests=requests,
+        decode_steps=min(len(counts) for counts in found.values() if counts),
+        top_k=top_k if isinstance(top_k, int) else None,
+        experts=size_of(config)[1],
+        distinct_mean=sum(layer.distinct_mean for layer in seen) / len(seen),
+        layers=seen,
+    )
+
+
+def _counting(proofs: Sequence[ProofFile]) -> tuple[ProofFile, ...]:
+    return tuple(proof for proof in proofs if proof.kind == "experts")
 
 
 def _decode(request: RoutedRequest, layers: int) -> list[Step]:

@@ -222,6 +222,7 @@ class _Run:
             survey=ready.survey,
             modules=self._prepared.modules,
             point_timeout_s=POINT_TIMEOUT_S,
+            experts=self._design.experts and planned.pair is not None,
         )
         course = replace(course, before=tuple(self._trials), first_arm=self._plan.arms[0].name)
         trial, broken = run_sweep(course, trial)

@@ -52,7 +52,7 @@ class ArmOrder:
 class Order:
     """A comparison as asked for. looks: look after every pair from the third on, and stop when decided.
 
-    api: what the light client asks by.
+    api: what the light client asks by. experts: also see which are used, after each level of a pair.
     token: 8 hex digits. modules: files to hash beside those of the recipes. trial_s: what one trial takes, if
     somebody knows better than past runs. caches: kept warm, or wiped before every start.
     """
@@ -74,6 +74,7 @@ class Order:
     trial_s: float | None = None
     api: str | None = None
     caches: Policy = "keep"
+    experts: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -241,6 +242,7 @@ def _plan(
             model_sha256=config_sha256(survey),
         ),
         running=running,
+        experts=order.experts,
     )
     warm = [
         PlannedTrial(name=f"000-{arm.name}", arm=arm.name, order=at - len(arms), start="fresh")

@@ -323,7 +323,7 @@ def _experts(course: Course, trial: Trial, evidence: Evidence) -> tuple[ExpertsS
         return unseen(requests, "the server no longer answered after the level"), False
     course.site.progress.update("seeing which experts are used")
     try:
-        seen, usage = see_experts(course.engine, course.survey, requests)
+        seen, usage = see_experts(course.engine, course.server, course.survey, requests)
     except KeyboardInterrupt:
         return unseen(requests, "interrupted"), True
     except OeactlError as problem:

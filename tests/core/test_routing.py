@@ -8,7 +8,16 @@ from collections.abc import Sequence
 
 import pytest
 
-from oeactl.core.routing import RoutedRequest, batch_prompts, pooled, size_of, summarise, why_unseen
+from oeactl.core.host import ProofFile
+from oeactl.core.routing import (
+    RoutedRequest,
+    batch_prompts,
+    counted,
+    pooled,
+    size_of,
+    summarise,
+    why_unseen,
+)
 
 PROMPT = 2
 
@@ -100,3 +109,50 @@ def test_recordings_of_one_model_add_up_and_of_two_do_not() -> None:
     for wrong in ([one, other], []):
         with pytest.raises(ValueError, match=r"recorded|different"):
             pooled(wrong)
+
+
+CONFIG = {"num_hidden_layers": 3, "n_routed_experts": 64, "num_experts_per_tok": 8}
+
+
+def counter(pid: int, counts: dict[str, dict[str, tuple[int, ...]]], kind: str = "experts") -> ProofFile:
+    return ProofFile(
+        kind=kind,  # type: ignore[arg-type]
+        recipe="oea",
+        digest="d" * 64,
+        parameters={},
+        file="/x/topk.py",
+        pid=pid,
+        start_ticks=1,
+        counts=counts,
+    )
+
+
+def test_a_worker_s_counter_tells_of_the_steps_counted_meanwhile_alone() -> None:
+    before = [counter(1, {"4": {"1": (2, 60, 60), "2": (2, 60, 60)}})]
+    after = [
+        counter(1, {"4": {"1": (5, 60, 60, 10, 12, 14), "2": (4, 60, 60, 20, 20)}, "3": {"1": (9, 50)}}),
+        counter(2, {"4": {"1": (1, 16)}}),
+        counter(1, {"4": {"1": (1, 1)}}, kind="eager"),
+    ]
+    seen = counted(before, after, requests=4, config=CONFIG)
+    assert seen is not None and seen.outcome == "measured" and seen.seen_by == "counter"
+    assert [(one.layer, one.distinct_min, one.distinct_max) for one in seen.layers] == [
+        (1, 10, 16),
+        (2, 20, 20),
+    ]
+    assert [one.distinct_mean for one in seen.layers] == [13.0, 20.0] and seen.distinct_mean == 16.5
+    assert (seen.decode_steps, seen.experts, seen.top_k) == (2, 64, 8)
+
+
+def test_a_counter_that_saw_no_such_batch_tells_nothing() -> None:
+    same = [counter(1, {"4": {"1": (2, 60, 60)}})]
+    assert counted(same, same, requests=4, config=CONFIG) is None
+    assert counted([], same, requests=5, config=CONFIG) is None
+    assert counted([], [], requests=4, config=CONFIG) is None
+
+
+def test_a_counter_begun_anew_is_believed_whole() -> None:
+    seen = counted(
+        [counter(1, {"4": {"1": (9, 60)}})], [counter(1, {"4": {"1": (1, 30)}})], requests=4, config=CONFIG
+    )
+    assert seen is not None and seen.distinct_mean == 30

@@ -566,7 +566,25 @@ def test_a_server_that_cannot_show_its_experts_spoils_no_level(ready: Bench) -> 
     benched = ready.run(4)
     (point,) = benched.run.trials[0].points
     assert point.valid and point.experts is not None
-    assert (point.experts.outcome, point.experts.reason) == ("not_measured", ready.world.routing)
+    assert point.experts.outcome == "not_measured"
+    assert point.experts.reason.startswith(f"{ready.world.routing}; or OEACTL_EXPERTS=1 in server.env")
+
+
+def test_where_the_engine_does_not_tell_the_workers_own_counters_do(patched: Bench) -> None:
+    patched.experts = True
+    patched.world.routing = "release 0.5.6 does not return routed experts"
+    counts = {"4": {"1": (2, 3, 3)}}
+
+    def decoded() -> None:
+        patched.world.proofs = (PROOF, msgspec.structs.replace(PROOF, kind="experts", counts=counts))
+
+    patched.world.on_exercise = decoded
+    patched.run(1, 4)
+    one, four = (point.experts for point in patched.kept().trials[0].points)
+    assert one is not None and one.outcome == "not_measured", "nothing decoded alone was counted"
+    assert four is not None and (four.seen_by, four.distinct_mean) == ("counter", 3.0)
+    assert four.counts_sha256 is None
+    assert patched.kept().trials[0].activations[0].kinds == ("eager",)
 
 
 @pytest.mark.parametrize("happens", [ConnectionLost("the connection broke"), KeyboardInterrupt()])

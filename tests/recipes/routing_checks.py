@@ -8,159 +8,34 @@ where all held. The release on PYTHONPATH is patched too, with k0 = 2 and min_to
 
 from __future__ import annotations
 
+import collections
 import contextlib
-import importlib.util
-import inspect
 import json
-import math
 import os
 import random
-import struct
 import sys
 import traceback
 import types
 from pathlib import Path
 
+import sglang.srt.layers.moe.topk as patched
 import torch
+from routing_cases import (
+    LAYER,
+    LIMITED,
+    QUESTION,
+    Case,
+    batch,
+    compare,
+    engine_choice,
+    note,
+    router,
+    used,
+)
+from sglang.srt.layers import radix_attention
+from sglang.srt.model_executor.forward_batch_info import ForwardMode
 
-torch.compiler.set_stance("force_eager")  # the gates of SGLang are compiled on import, inductor is slow here
-
-import sglang.srt.layers.moe.topk as patched  # noqa: E402
-from sglang.srt.layers import radix_attention  # noqa: E402
-from sglang.srt.model_executor.forward_batch_info import ForwardBatch, ForwardMode  # noqa: E402
-
-LAYER = 3
 LEAST = -1000.0  # what is off the menu lies below
-QUESTION = json.load(sys.stdin)
-_routers: dict = {}
-
-
-def router(k0):
-    """select_experts planned for this k0 and min_tokens = 1, as a module of its own."""
-    if k0 not in _routers:
-        path = QUESTION["routers"][str(k0)]
-        spec = importlib.util.spec_from_file_location("sglang.srt.layers.moe.topk", path)
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        _routers[k0] = module
-    return _routers[k0]
-
-
-def batch(mode, **more):
-    """A ForwardBatch of the release with nothing in it but its mode and what is given."""
-    needed = [
-        name
-        for name, given in inspect.signature(ForwardBatch).parameters.items()
-        if given.default is inspect.Parameter.empty
-    ]
-    return ForwardBatch(**{**dict.fromkeys(needed), "forward_mode": mode, **more})
-
-
-def note(mode=ForwardMode.DECODE, layer=LAYER, **more):
-    radix_attention._oea_note.leave(layer, batch(mode, **more))
-
-
-class Case:
-    """One call of select_experts: what goes in, and how the release wants it said."""
-
-    def __init__(self, logits, bias, *, top_k, scoring="sigmoid", renormalize=True, scale=1.0, groups=(1, 1),
-                 real=None, shared=0):  # fmt: skip
-        self.logits, self.bias, self.top_k, self.scoring = logits, bias, top_k, scoring
-        self.renormalize, self.scale, self.groups, self.real = renormalize, scale, groups, real
-        self.shared = shared
-
-    def config(self, module):
-        fields = module.TopKConfig.__dataclass_fields__
-        bias, grouped = self.bias, self.bias is not None or self.groups[0] > 1
-        if self.scoring == "sigmoid" and bias is None and "scoring_func" not in fields:
-            bias, grouped = torch.zeros(self.logits.shape[1]), True  # no sigmoid without bias before 0.5.6
-        given = {
-            "top_k": self.top_k + self.shared,
-            "use_grouped_topk": grouped,
-            "num_expert_group": self.groups[0],
-            "topk_group": self.groups[1],
-            "renormalize": self.renormalize,
-            "correction_bias": bias,
-            "torch_native": not grouped,
-            "scoring_func": self.scoring,
-        }
-        given["routed_scaling_factor"] = 2.5 if self.shared else self.scale
-        if self.scale != 1.0:
-            given["apply_routed_scaling_factor_on_output"] = True
-        if self.shared:
-            name = "num_fused_shared_experts"
-            given[name if name in fields else "num_shared_topk_slots"] = self.shared
-        return module.TopKConfig(**{name: value for name, value in given.items() if name in fields})
-
-    def route(self, module, config=None):
-        """(weights, ids) of this call, as select_experts gives them."""
-        known = inspect.signature(module.select_experts).parameters
-        more = {"layer_id": LAYER} if "layer_id" in known else {}
-        if self.real is not None:
-            more["num_token_non_padded"] = torch.tensor(self.real, dtype=torch.int32)
-        hidden = torch.zeros(len(self.logits), 4)
-        out = module.select_experts(hidden, self.logits, config or self.config(module), **more)
-        return out.topk_weights, out.topk_ids
-
-    def both(self, module):
-        """The engine's own answer, then the one with OEA."""
-        pristine = self.route(module)
-        note()
-        return pristine, self.route(module)
-
-
-def used(weights, ids, row, shared=0):
-    """expert -> weight of one row, without slots of weight 0 and without shared columns."""
-    width = ids.shape[1] - shared
-    pairs = zip(ids[row, :width].tolist(), weights[row, :width].tolist(), strict=True)
-    return {expert: weight for expert, weight in pairs if weight != 0}
-
-
-# --- an independent, slow reference: plain Python, one token at a time -------------------------------
-
-
-def scored(row, scoring):
-    if scoring == "sigmoid":
-        return [1 / (1 + math.exp(-x)) for x in row]
-    if scoring == "sqrtsoftplus":
-        return [math.sqrt(math.log1p(math.exp(x))) for x in row]
-    top = max(row)
-    parts = [math.exp(x - top) for x in row]
-    return [part / sum(parts) for part in parts]
-
-
-def reference(case, k0):
-    """For each real token: expert -> plain score of those it uses."""
-    rows = case.logits.tolist()[: case.real]
-    bias = case.bias.tolist() if case.bias is not None else [0.0] * case.logits.shape[1]
-    scores = [scored(row, case.scoring) for row in rows]
-    orders = [sorted(range(len(score)), key=lambda e, s=score: -(s[e] + bias[e])) for score in scores]
-    elected = {expert for order in orders for expert in order[:k0]}
-    picked = []
-    for score, order in zip(scores, orders, strict=True):
-        kept = order[:k0] + [expert for expert in order[k0:] if expert in elected][: case.top_k - k0]
-        picked.append({expert: score[expert] for expert in kept})
-    return picked
-
-
-def compare(case, k0, name, tolerance=1e-5):
-    """Failures of one case against the reference, on the real function."""
-    module, failures = router(k0), []
-    (before, _), (weights, ids) = case.both(module)
-    for row, expected in enumerate(reference(case, k0)):
-        got = used(weights, ids, row, case.shared)
-        if set(got) != set(expected):
-            failures.append(f"{name}: row {row} uses {sorted(got)}, not {sorted(expected)}")
-            continue
-        width = ids.shape[1] - case.shared
-        total = float(before[row, :width].sum()) if case.renormalize else sum(expected.values())
-        worst = max(abs(got[e] - total * s / sum(expected.values())) for e, s in expected.items())
-        if worst > tolerance * max(1.0, total):
-            failures.append(f"{name}: row {row}, a weight is off by {worst:.1e}")
-    return failures
-
-
-# --- the checks --------------------------------------------------------------------------------------
 
 
 def check_vectors():
@@ -180,12 +55,8 @@ def check_vectors():
             real=vector["num_token_non_padded"],
         )
         (before, ids_before), (weights, ids) = case.both(module)
-        limited = case.groups[0] > case.groups[1]
-        if limited:
-            if (
-                not torch.equal(weights, before)
-                or "the choice is limited to groups" not in module._oea.skipped
-            ):
+        if case.limited:
+            if not torch.equal(weights, before) or LIMITED not in module._oea.skipped:
                 failures.append(f"{name}: neither left alone nor counted")
             continue
         active, active_before = set(), set()
@@ -211,39 +82,52 @@ def check_vectors():
     return failures
 
 
+def drawn(rng):
+    """A k0 and a case of any kind there is, whether or not some release can do it."""
+    k0 = rng.choice([1, 2, 3, 4, 7])
+    top_k = rng.choice([k0 + 1, rng.randint(k0 + 1, 8)])
+    rows, experts = rng.randint(1, 24), rng.choice([16, 32, 64, 128])
+    grouped, biased = rng.random() < 0.6, rng.random() < 0.6
+    logits = torch.tensor([[rng.gauss(0, 1) for _ in range(experts)] for _ in range(rows)])
+    shared = int(grouped and rng.random() < 0.25)
+    return k0, Case(
+        logits,
+        torch.tensor([rng.gauss(0, 0.05) for _ in range(experts)]) if biased else None,
+        top_k=top_k,
+        scoring=rng.choice(["sigmoid", "softmax", "sqrtsoftplus"]),
+        renormalize=bool(shared) or rng.random() < 0.6,  # the engine's shared weight presupposes it
+        scale=rng.choice([1.0, 2.5]),
+        groups=rng.choice([(1, 1), (4, 4), (4, 2)]) if grouped else (1, 1),
+        real=rng.randint(1, rows) if rng.random() < 0.3 else None,
+        shared=shared,
+        grouped=grouped,
+    )
+
+
 def check_random():
-    """Random shapes and kinds against the slow reference, without ties."""
-    failures, rng = [], random.Random(7)
-    for number in range(60):
-        k0 = rng.choice([1, 2, 3, 4, 7])
-        top_k = rng.randint(k0 + 1, 8)
-        rows, experts = rng.randint(1, 24), rng.choice([16, 32, 64, 128])
-        logits = torch.tensor([[rng.gauss(0, 1) for _ in range(experts)] for _ in range(rows)])
-        kind = rng.choice(["glm", "glm", "softmax", "plain softmax", "padded", "shared"])
-        bias = torch.tensor([rng.gauss(0, 0.05) for _ in range(experts)])
-        case = Case(logits, bias, top_k=top_k, scale=rng.choice([1.0, 2.5]))
-        if "softmax" in kind:
-            case = Case(logits, None, top_k=top_k, scoring="softmax", renormalize=kind == "softmax")
-        elif kind == "padded":
-            case.real = rng.randint(1, rows)
-        elif kind == "shared":
-            case.shared, case.scale = QUESTION["shared"], 1.0
-        failures += compare(case, k0, f"{number}: {kind}, {rows} x {experts}, {k0} of {top_k}")
+    """Random shapes and kinds against the slow reference, without ties.
+
+    Where the engine itself refuses a kind, the patched engine must refuse it alike; all is counted.
+    """
+    failures, rng, seen = [], random.Random(7), collections.Counter()
+    for number in range(240):
+        k0, case = drawn(rng)
+        name = f"{number}: {case.kind}, {tuple(case.logits.shape)}, {k0} of {case.top_k}"
+        try:
+            case.route(patched)  # no note: as the engine is
+        except (AssertionError, AttributeError, RuntimeError, TypeError, ValueError) as refusal:
+            seen["refused by the engine"] += 1
+            note()
+            try:
+                case.route(router(k0))
+                failures.append(f"{name}: the engine refuses it ({refusal}), and with OEA it does not")
+            except type(refusal):
+                radix_attention._oea_note.take(None)
+            continue
+        failures += compare(case, k0, name)
+        seen.update(case.traits(patched))
+    QUESTION["seen"] = dict(seen)
     return failures
-
-
-def rounded(number, dtype):
-    """A Python float as the dtype would hold it."""
-    if dtype == torch.float32:
-        return struct.unpack("f", struct.pack("f", number))[0]
-    bits = struct.unpack("I", struct.pack("f", number))[0]
-    return struct.unpack("f", struct.pack("I", (bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000))[0]
-
-
-def engine_choice(row, bias, dtype):
-    """score + bias as the native gate has it: bfloat16 scores, summed in the wider dtype."""
-    scores = [rounded(1 / (1 + math.exp(-x)), torch.bfloat16) for x in row]
-    return [rounded(score + more, dtype) for score, more in zip(scores, bias, strict=True)]
 
 
 def check_ties():
@@ -328,8 +212,6 @@ def check_depths():
 
 def check_shared_column():
     """A fused shared expert keeps its slot and its weight."""
-    if not QUESTION["shared"]:
-        return []
     case = Case(torch.randn(8, 64), 0.1 * torch.randn(64), top_k=8, shared=1)
     (before, ids_before), (weights, ids) = case.both(router(2))
     same = torch.equal(ids[:, -1], ids_before[:, -1]) and torch.allclose(weights[:, -1], before[:, -1])
@@ -361,6 +243,29 @@ def check_recorder():
         and torch.equal(recorder.ids[1], after)
     )
     return [] if ok and not torch.equal(before, after) else ["other ids were recorded"]
+
+
+def check_count():
+    """Switched on, the counter sees what the gate chose in decode, and leaves it once a step is over."""
+    module, case = router(2), Case(torch.randn(8, 64), 0.1 * torch.randn(64), top_k=8)
+    oea, failures, wanted = module._oea, [], []
+    if oea.counting:
+        failures.append("it counts though nobody asked for it")
+    oea.counting = True
+    try:
+        for _ in range(40):
+            case.logits = torch.randn(8, 64)
+            note(ForwardMode.EXTEND)
+            case.route(module)
+            _, ids = case.both(module)[1]
+            wanted.append(len(set(ids.flatten().tolist())))
+        found = [one for name, one in proofs().items() if name.startswith("experts-")]
+    finally:
+        oea.counting = False
+    told = found[0]["counts"] if found else None
+    if told != {"8": {str(LAYER): [39, *wanted[7:39]]}}:
+        failures.append(f"{told}, not 39 steps that end in {wanted[7:39]}")
+    return failures
 
 
 def shrinks(rows=8, prepare=note, real_layer=LAYER, module=patched, **config):
@@ -496,17 +401,23 @@ class Counter(torch.utils._python_dispatch.TorchDispatchMode):
 
 
 def check_cost():
-    """Aten ops a call: 7 with a bias, 5 without, 3 for the count of real rows, 1 for another dtype."""
-    failures, elect = [], patched._oea.elect
+    """Aten ops a call: 7 with a bias, 5 without, 3 for the count of real rows, 1 for another dtype.
+
+    On top of these: 8 for a softmax with a bias, 4 for one that is not renormalized, and 1 for its weights.
+    """
+    failures, oea = [], patched._oea
     logits, bias, real = torch.randn(8, 64), torch.randn(64), torch.tensor(5)
-    for most, given in (
-        (7, (logits, bias, "sigmoid", None)),
-        (5, (logits, None, "softmax", None)),
-        (10, (logits, bias, "sigmoid", real)),
-        (8, (logits.bfloat16(), bias, "sigmoid", None)),
+    menu, sunk = oea.elect(logits, bias, "softmax", None)
+    for most, rule, given in (
+        (7, oea.elect, (logits, bias, "sigmoid", None)),
+        (5, oea.elect, (logits, None, "softmax", None)),
+        (10, oea.elect, (logits, bias, "sigmoid", real)),
+        (8, oea.elect, (logits.bfloat16(), bias, "sigmoid", None)),
+        (8, oea.weighed, (logits, menu, sunk)),
+        (4, oea.share, (logits, menu)),
     ):
         with Counter() as counter:
-            elect(*given)
+            rule(*given)
         if len(counter.names) > most:
             failures.append(f"{len(counter.names)} ops, not {most}: {counter.names}")
     return failures
@@ -612,7 +523,7 @@ def main():
         except Exception:  # noqa: BLE001 - one check that breaks must not hide the others
             answer[name] = [traceback.format_exc()]
         radix_attention._oea_note.take(None)
-    json.dump({"failures": answer, "proof": QUESTION.get("proof"), "home": QUESTION.get("home")}, out)
+    json.dump({"failures": answer, **{name: QUESTION.get(name) for name in ("proof", "home", "seen")}}, out)
 
 
 if __name__ == "__main__":

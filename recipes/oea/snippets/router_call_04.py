@@ -2,12 +2,11 @@
 num_expert_group, renormalize, num_fused_shared_experts, custom_routing_function, torch_native,
 num_token_non_padded."""
 
-from types import SimpleNamespace
-
+_oea_logits = router_logits
 router_logits, correction_bias, _oea_share = _oea.route(
     router_logits,
     correction_bias,
-    SimpleNamespace(
+    _OeaConfig(
         top_k=top_k,
         use_grouped_topk=use_grouped_topk,
         topk_group=topk_group,

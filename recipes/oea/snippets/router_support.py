@@ -6,9 +6,24 @@ class _Oea:
     """
 
     def __init__(self):
+        import os
+
         self.proven = set()  # kinds of proof that this process has left
         self.skipped = {}  # why a batch of decode was left alone -> router calls
         self.compiled = False  # torch.compile traced the branch, and nothing may be written meanwhile
+        self.counting = os.environ.get("OEACTL_EXPERTS") == "1"
+        self.decoding = None  # (layer, routed experts a token) of the batch that the gate chooses for now
+        self.counts = {}  # rows -> layer -> [steps, distinct experts of the last ones]
+        self.last_layer = -1
+        gates = ("grouped_topk", "fused_topk_native", "fused_topk")
+        self.gates = {name: self.taken_by(globals().get(name)) for name in gates}
+
+    @staticmethod
+    def taken_by(gate):
+        """What a gate of this release can be told; of none that we know, nothing."""
+        import inspect
+
+        return None if gate is None else frozenset(inspect.signature(gate).parameters)
 
     def route(self, logits, bias, config, *, layer=None, non_padded=None, per_token=None):
         """The gate's logits and bias for one layer, shrunk to the batch's menu; untouched outside decode.
@@ -17,22 +32,32 @@ class _Oea:
         """
         from sglang.srt.layers.radix_attention import _oea_note
 
+        left = _oea_note.layer
         mode, why = _oea_note.take(layer)
         watched = not torch.compiler.is_compiling()
         if watched and self.compiled:
             self.prove("compiled")
         shared = getattr(config, "num_fused_shared_experts", 0) or getattr(config, "num_shared_topk_slots", 0)
+        if self.counting:
+            self.decoding = (left, config.top_k - shared) if mode and watched else None
         if OEACTL.k0 >= config.top_k - shared:
             return logits, bias, None
         if not OEACTL.min_tokens <= logits.shape[0] <= OEACTL.max_tokens or not (mode or why):
             return logits, bias, None
         grouped = config.use_grouped_topk
-        scoring = "sigmoid" if grouped and bias is not None else getattr(config, "scoring_func", "softmax")
-        why = why or self.unfit(config, scoring, per_token)
+        name = "grouped_topk" if grouped else "fused_topk_native" if config.torch_native else "fused_topk"
+        gate = self.gates[name]
+        given = bias
+        if grouped and bias is not None:
+            scoring = "sigmoid"
+        else:  # some releases' gates leave out of account what the model asks for
+            scoring = getattr(config, "scoring_func", "softmax") if gate and "scoring_func" in gate else "softmax"
+            bias = bias if gate and "correction_bias" in gate else None
+        why = why or self.unfit(config, scoring, per_token, gate)
         if why:
             if watched:
                 self.skip(why, layer)
-            return logits, bias, None
+            return logits, given, None
         if watched:
             self.taken(mode, layer, logits)
         else:
@@ -40,15 +65,21 @@ class _Oea:
         if bias is None and config.torch_native and not grouped:
             # This gate scores in float32, and breaks ties of zero row by row: a bias puts them in order.
             logits = logits.float()
-            bias = logits.new_zeros(logits.shape[1])
-        menu, bias = self.elect(logits, bias, scoring, non_padded)
+            bias = logits.new_zeros(logits.shape[1]) if "correction_bias" in gate else None
+        menu, sunk = self.elect(logits, bias, scoring, non_padded)
+        if sunk is None:
+            sunk = given
+        if scoring == "softmax" and bias is not None:
+            return self.weighed(logits, menu, sunk), sunk, None
         if scoring != "softmax" or config.renormalize:
-            return menu, bias, None
-        return menu, bias, self.share(logits, menu)
+            return menu, sunk, None
+        return menu, sunk, self.share(logits, menu)
 
     @staticmethod
-    def unfit(config, scoring, per_token):
+    def unfit(config, scoring, per_token, gate):
         """Why a smaller menu would not give this gate's own choice, or None."""
+        if gate is None:
+            return "the engine has no gate of a kind that is known"
         if config.use_grouped_topk and config.num_expert_group > config.topk_group:
             return "the choice is limited to groups"
         if scoring not in ("softmax", "sigmoid", "sqrtsoftplus") or config.custom_routing_function:
@@ -89,10 +120,40 @@ class _Oea:
         return menu, None if bias is None else torch.minimum(bias, ceiling.to(bias.dtype))
 
     @staticmethod
+    def weighed(logits, menu, bias):
+        """The menu with all that is off it heaped on one expert, so that softmax gives the rest plain scores.
+
+        A bias is added to those scores, and does not grow with them. The expert is the one that the bias
+        sinks deepest: it would be the last to fill a row up, and there are more experts than slots.
+        """
+        whole, menu = logits.float(), menu.float()
+        off = whole.where(menu < whole, float("-inf")).logsumexp(dim=-1, keepdim=True)
+        deepest = bias.argmin().view(1, 1).expand(len(menu), 1)
+        return menu.scatter(1, deepest, torch.maximum(menu.gather(1, deepest), off))
+
+    @staticmethod
     def share(logits, menu):
         """The part of each row's softmax that lies on the menu, (tokens, 1): it makes new scores plain."""
         whole = torch.logsumexp(logits.float(), dim=-1, keepdim=True)
         return (torch.logsumexp(menu.float(), dim=-1, keepdim=True) - whole).exp()
+
+    def count(self, ids):
+        """Note how many experts the gate chose for a batch of decode; the replays of a graph run no Python."""
+        decoding, self.decoding = self.decoding, None
+        if decoding is None or (ids.is_cuda and torch.cuda.is_current_stream_capturing()):
+            return
+        layer, routed = decoding
+        if layer <= self.last_layer:  # a step is over
+            self.write("experts", counts=self.counts)
+        self.last_layer = layer
+        rows = ids.shape[0]
+        if rows not in self.counts and len(self.counts) == 4:
+            self.counts.pop(next(iter(self.counts)))
+        chosen = ids[:, :routed]
+        seen = self.counts.setdefault(rows, {}).setdefault(layer, [0])
+        seen[0] += 1
+        seen.append(chosen[chosen >= 0].unique().numel())
+        del seen[1:-32]
 
     def skip(self, why, layer):
         """Count a batch of decode that stays as it is; say so the first time."""
@@ -119,10 +180,14 @@ class _Oea:
         return any(getattr(module, "is_capture_mode", False) for module in found)
 
     def prove(self, kind, mode=None, layer=None, rows=None):
-        """Write one small file a process and kind, once; the engine never notices a failure."""
-        if kind in self.proven:
-            return
-        self.proven.add(kind)
+        """Write one small file a process and kind, once."""
+        if kind not in self.proven:
+            self.proven.add(kind)
+            self.write(kind, mode=mode, layer=layer, rows=rows)
+
+    @staticmethod
+    def write(kind, **facts):
+        """Put the file of that kind in its place; the engine never notices a failure."""
         import hashlib, json, logging, os, pathlib
 
         if os.environ.get("OEACTL_PROOF") == "0":
@@ -147,9 +212,7 @@ class _Oea:
                 "file": str(file),
                 "pid": os.getpid(),
                 "start_ticks": int(stat.rpartition(")")[2].split()[19]),
-                "mode": mode,
-                "layer": layer,
-                "rows": rows,
+                **facts,
             }
             draft = place / f".{kind}-{os.getpid()}"
             draft.write_text(json.dumps(proof))

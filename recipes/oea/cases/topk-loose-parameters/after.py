@@ -9,6 +9,10 @@ from engine import expert_location_dispatch, gate
 # <<< oeactl oea router-support
 
 
+# >>> oeactl oea r1 router-config sha256:0000000000000000000000000000000000000000000000000000000000000000
+# <<< oeactl oea router-config
+
+
 def select_experts(
     router_logits, top_k, use_grouped_topk, renormalize, topk_group=None, num_expert_group=None,
     num_fused_shared_experts=0, custom_routing_function=None, correction_bias=None, torch_native=False,
