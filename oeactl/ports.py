@@ -311,13 +311,15 @@ class PointRequest(Value, frozen=True, kw_only=True):
 
     @property
     def requests(self) -> int:
-        return self.point.requests if self.phase == "measured" else self.point.warmup_requests
+        wanted = self.point.requests if self.phase == "measured" else self.point.warmup_requests
+        assert wanted is not None  # of an imported level, which nobody sends
+        return wanted
 
     @property
     def seed(self) -> int:
         if self.phase == "measured":
-            return self.point.seed
-        return (self.point.warmup_seed + self.round) % (1 << 31)
+            return self.point.seed or 0
+        return ((self.point.warmup_seed or 0) + self.round) % (1 << 31)
 
 
 class PointMeasured(Value, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from oeactl.cli.common import Call, command, group
+from oeactl.cli.import_results import import_files
 from oeactl.cli.report import report
 from oeactl.cli.tables import export, query
 
@@ -110,7 +111,7 @@ def attach(call: Call, run: RunArgument, file: FileArgument) -> None:
 
 
 results = group(
-    "What was measured: list the runs, show one, set two side by side, ask by SQL, attach an evaluation.",
+    "What was measured: list, show, compare, ask by SQL, attach an evaluation, import other clients' files.",
     list_runs,
     show,
     compare,
@@ -118,4 +119,5 @@ results = group(
     query,
     export,
     attach,
+    import_files,
 )

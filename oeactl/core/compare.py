@@ -57,11 +57,12 @@ def forbidding(one: Run, other: Run) -> tuple[str, ...]:
 
 
 def _other_prompts(one: Trial, other: Trial) -> bool:
-    """Whether a level that both have was measured with other prompts."""
+    """Whether a level that both have was measured with other prompts, or with some that nobody knows."""
     prompts = {level_of(point.point): point.workload_sha256 for point in other.points}
     return any(
-        prompts.get(level_of(point.point), point.workload_sha256) != point.workload_sha256
+        prompts[level] != point.workload_sha256 or point.workload_sha256 is None
         for point in one.points
+        if (level := level_of(point.point)) in prompts
     )
 
 

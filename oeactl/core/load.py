@@ -32,7 +32,8 @@ _ARRIVALS_S = 30.0
 MOST_IN_FLIGHT = 1024
 
 #: random-ids: of exactly the length asked; the others are text, whose length only the server can count.
-DatasetKind = Literal["random-ids", "natural", "shared-prefix", "file"]
+#: other: what another client sent, which nobody here knows.
+DatasetKind = Literal["random-ids", "natural", "shared-prefix", "file", "other"]
 
 Positive = Annotated[int, msgspec.Meta(ge=1)]
 Count = Annotated[int, msgspec.Meta(ge=0)]
@@ -44,15 +45,16 @@ class Point(Value, frozen=True, kw_only=True):
 
     rate: arrivals a second, at random times (Poisson), never more than ``concurrency`` in flight; None: a
     closed loop. duration_s: no request begins after so long, and ``requests`` is no bound then.
+    warmup_requests, seed, warmup_seed: None of a level that was imported.
     """
 
     concurrency: Positive
     input_len: Positive
     output_len: Positive
     requests: Positive
-    warmup_requests: Positive
-    seed: Count
-    warmup_seed: Count
+    warmup_requests: Positive | None
+    seed: Count | None
+    warmup_seed: Count | None
     rate: Rate | None = None
     duration_s: Rate | None = None
 
@@ -73,7 +75,7 @@ class Sweep(Value, frozen=True, kw_only=True):
     """
 
     points: tuple[Point, ...]
-    seed: Count
+    seed: Count | None
     dataset: DatasetKind = "random-ids"
     dataset_file: str | None = None
     dataset_sha256: str | None = None
@@ -97,7 +99,8 @@ class Measurement(Value, frozen=True, kw_only=True):
 
     Tokens are the server's count, except input_tokens with a driver that only knows what it sent.
     output_tokens_per_s: output tokens of completed requests over duration_s. achieved_concurrency: the
-    mean number in flight over duration_s. tpot_ms is None where the level has one token a request.
+    mean number in flight over duration_s. tpot_ms is None where the level has one token a request; e2e_ms
+    where an imported file has none.
     """
 
     requested: int
@@ -113,7 +116,7 @@ class Measurement(Value, frozen=True, kw_only=True):
     output_tokens_per_s: float
     achieved_concurrency: float | None
     accept_length: float | None
-    e2e_ms: Distribution
+    e2e_ms: Distribution | None
     ttft_ms: Distribution
     tpot_ms: Distribution | None
     itl_ms: Distribution | None

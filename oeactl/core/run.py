@@ -96,13 +96,24 @@ class Sending(Value, frozen=True, kw_only=True):
     api_key_env: str | None = None
 
 
+class ImportedFile(Value, frozen=True, kw_only=True):
+    """A result file of another tool, which is not kept: it may hold a key. name: its own; sha256: of it."""
+
+    name: str
+    sha256: str
+    bytes: int
+
+
 class Plan(Value, frozen=True, kw_only=True):
-    """Everything that is fixed before the first trial. design: of a comparison; sending: of a bench."""
+    """Everything that is fixed before the first trial.
+
+    design: of a comparison; sending: of a bench; imported: of another tool's results.
+    """
 
     kind: Literal["plan"] = "plan"
     schema_version: int = SCHEMA_VERSION
     run_id: str
-    what: Literal["bench", "ab", "aa", "scan"]
+    what: Literal["bench", "ab", "aa", "scan", "import"]
     label: str
     created_at: Moment
     oeactl_version: str
@@ -113,6 +124,7 @@ class Plan(Value, frozen=True, kw_only=True):
     trials: tuple[PlannedTrial, ...]
     design: Design | None = None
     sending: Sending | None = None
+    imported: tuple[ImportedFile, ...] = ()
 
 
 class HostRecord(Value, frozen=True, kw_only=True):
@@ -255,7 +267,8 @@ class PointRecord(Value, frozen=True, kw_only=True):
     """One level as it went. argv: the driver's, without interpreter; tail: its last lines where it failed.
 
     client, steady: where the driver tells them. goodput: where there are targets.
-    workload_sha256: of what defines the prompts (dataset, lengths, count, seed, tokenizer, client version).
+    workload_sha256: of what defines the prompts (dataset, lengths, count, seed, tokenizer, client version);
+    None of an imported level.
     output_tokens_per_s_per_gpu: None where the number of GPUs is not known. experts: what a small batch of
     its own, sent after the measured one, used; None when that was not asked for. watched: host, cards and
     engine meanwhile; watched_raw: its samples.
@@ -266,7 +279,7 @@ class PointRecord(Value, frozen=True, kw_only=True):
     started_at: Moment
     ended_at: Moment
     argv: tuple[str, ...]
-    workload_sha256: str
+    workload_sha256: str | None
     valid: bool
     reasons: tuple[str, ...]
     gates: tuple[Gate, ...]

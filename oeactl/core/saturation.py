@@ -136,7 +136,7 @@ def _waiting(before: Measurement, last: Measurement) -> str:
         return ""
     same = last.tpot_ms.mean <= _SAME_TPOT * before.tpot_ms.mean
     longer = last.ttft_ms.mean - before.ttft_ms.mean
-    if not same or longer < _WAITED * before.e2e_ms.mean:
+    if not same or before.e2e_ms is None or longer < _WAITED * before.e2e_ms.mean:
         return ""
     return (
         f"TTFT grows by {longer:,.0f} ms while TPOT stays at {last.tpot_ms.mean:.1f} ms, so requests wait "

@@ -22,7 +22,7 @@ from oeactl.core.experiment import Failure, first_error
 from oeactl.core.figures import has_settled, steady
 from oeactl.core.gates import failures, judge, warnings
 from oeactl.core.host import ProofFile, Reply, ServerState, Survey
-from oeactl.core.load import Point, Sweep
+from oeactl.core.load import PerRequest, Point, Sweep
 from oeactl.core.results import moment, record, saturated
 from oeactl.core.routing import ExpertsSeen, unseen
 from oeactl.core.run import Outcome, PointRecord, ProofRecord, RawFile, Trial, WarmUp
@@ -172,7 +172,7 @@ def _level(course: Course, trial: Trial, index: int, point: Point) -> _Seen:
         measurement=measured.measurement,
         output_tokens_per_s_per_gpu=_per_gpu(course, measured),
         warm_up=warm_up,
-        raw=_raw(course, trial, measured),
+        raw=save_rows(course.store, trial.run_id, measured.requests),
         client=measured.client,
         steady=steady(measured.requests, measured.measurement, point),
         goodput=goodput(measured.requests, measured.measurement, course.sweep.targets),
@@ -204,9 +204,10 @@ def _burst(course: Course, point: Point) -> tuple[PointMeasured, WarmUp | None, 
         return msgspec.structs.replace(warmed, failure=failure), None, Window(progress, course.site.clock)
     flushed, attempts = _flush(course)
     window = Window(progress, course.site.clock)
+    sent = _request(course, point, None).requests
     warm_up = WarmUp(
-        requests=point.warmup_requests * len(rates),
-        completed=warmed.measurement.completed + point.warmup_requests * (len(rates) - 1),
+        requests=sent * len(rates),
+        completed=warmed.measurement.completed + sent * (len(rates) - 1),
         duration_s=warmed.measurement.duration_s,
         output_tokens_per_s=warmed.measurement.output_tokens_per_s,
         flushed=flushed,
@@ -241,7 +242,7 @@ def _request(course: Course, point: Point, warm_up: WarmUp | None) -> PointReque
     """The measured burst is bounded by what its warm-up took, so that one stuck stream costs minutes."""
     deadline_s = course.point_timeout_s
     if warm_up is not None:
-        expected_s = warm_up.duration_s * point.requests / point.warmup_requests
+        expected_s = warm_up.duration_s * point.requests * len(warm_up.rates) / warm_up.requests
         expected_s = max(expected_s, point.requests / point.rate if point.rate else 0.0)
         expected_s = max(expected_s, point.duration_s or 0.0)
         deadline_s = min(deadline_s, _START_S + _SLOWER * expected_s)
@@ -341,12 +342,13 @@ def _per_gpu(course: Course, measured: PointMeasured) -> float | None:
     return measured.measurement.output_tokens_per_s / course.gpus
 
 
-def _raw(course: Course, trial: Trial, measured: PointMeasured) -> RawFile | None:
-    if measured.requests is None:
+def save_rows(store: Store, run_id: str, requests: PerRequest | None) -> RawFile | None:
+    """Keep the rows of one level, where there are any."""
+    if requests is None:
         return None
-    rows = msgspec.to_builtins(measured.requests)
+    rows = msgspec.to_builtins(requests)
     data = json.dumps(rows, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
-    return course.store.save_raw(trial.run_id, data)
+    return store.save_raw(run_id, data)
 
 
 def _workload(course: Course, trial: Trial, point: Point) -> str:

