@@ -27,6 +27,7 @@ from oeactl.core.load import (
     parse_concurrency,
     parse_rates,
 )
+from oeactl.core.matrix import by_context, parse_contexts
 from oeactl.errors import UsageError
 
 if TYPE_CHECKING:
@@ -45,6 +46,10 @@ ConcurrencyOption = Annotated[
 ]
 InputOption = Annotated[
     int | None, typer.Option("--input-len", min=1, metavar="TOKENS", help="Prompt length.")
+]
+ContextOption = Annotated[
+    str | None,
+    typer.Option("--context", metavar="N,N,…", help="Prompt lengths, each at every level: 512,8k,32k."),
 ]
 OutputOption = Annotated[
     int | None, typer.Option("--output-len", min=1, metavar="TOKENS", help="Generated length.")
@@ -92,6 +97,7 @@ _DOUBLINGS = tuple(1 << power for power in range(11))
     "oeactl bench --driver light --dataset natural -c 8,16",
     "oeactl bench --url http://127.0.0.1:30000 -c 1,8",
     "oeactl bench --until-saturated --ttft 2000 --tpot 50",
+    "oeactl bench --context 1k,8k,32k -c 1,8,64",
 )
 def bench(
     call: Call,
@@ -99,6 +105,7 @@ def bench(
     url: UrlOption = None,
     concurrency: ConcurrencyOption = None,
     input_len: InputOption = None,
+    context: ContextOption = None,
     output_len: OutputOption = None,
     requests: RequestsOption = None,
     seed: SeedOption = None,
@@ -151,6 +158,12 @@ def bench(
         targets=Targets(ttft_ms=ttft, tpot_ms=tpot) if ttft or tpot else None,
         until_saturated=until_saturated,
     )
+    if context is not None:
+        if input_len is not None:
+            raise UsageError(
+                "--context and --input-len both say how long prompts are", hint="give one of them"
+            )
+        sweep = by_context(sweep, parse_contexts(context), requests=requests)
     sweep = _timed(sweep, rate, duration, requests)
     sending = sending_of(load, experts=experts, url=url, model=model, api_key_env=api_key_env)
     if chosen is None:

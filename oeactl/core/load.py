@@ -66,12 +66,33 @@ class Targets(Value, frozen=True, kw_only=True):
     tpot_ms: float | None = None
 
 
+class Cell(Value, frozen=True, kw_only=True):
+    """A cell of a matrix that was left out. limit: what has no room for it; the tokens it needs and has."""
+
+    concurrency: Positive
+    input_len: Positive
+    output_len: Positive
+    limit: str
+    needed_tokens: int
+    available_tokens: int
+
+    @property
+    def described(self) -> str:
+        """'context 32768 at 64: needs 2,113,536 tokens, the KV cache has 480,000 (1,633,536 short)'."""
+        short = self.needed_tokens - self.available_tokens
+        return (
+            f"context {self.input_len} at {self.concurrency}: needs {self.needed_tokens:,} tokens, "
+            f"{self.limit} has {self.available_tokens:,} ({short:,} short)"
+        )
+
+
 class Sweep(Value, frozen=True, kw_only=True):
     """Levels in the order in which they are measured; the order is a choice, so it is recorded.
 
     seed: what all the points' seeds were drawn from. dataset: how the client makes its prompts.
     dataset_file, dataset_sha256: name and content of the file they are in, for dataset ``file``.
     targets: for goodput. until_saturated: ends before the last level where more streams bring nothing.
+    matrix: the levels at several contexts; skipped: those of them that the server has no room for.
     """
 
     points: tuple[Point, ...]
@@ -81,6 +102,8 @@ class Sweep(Value, frozen=True, kw_only=True):
     dataset_sha256: str | None = None
     targets: Targets | None = None
     until_saturated: bool = False
+    matrix: bool = False
+    skipped: tuple[Cell, ...] = ()
 
 
 class Distribution(Value, frozen=True, kw_only=True):

@@ -19,6 +19,7 @@ from oeactl.core.change import Change
 from oeactl.core.evidence import leader
 from oeactl.core.host import Journal, ServerState, Survey
 from oeactl.core.load import Sweep
+from oeactl.core.matrix import capacity, with_room
 from oeactl.core.recipe import Recipe
 from oeactl.core.results import analyse, clean_label, record, run_id
 from oeactl.core.resumption import attempt, changed, done_levels, kept_levels
@@ -75,6 +76,7 @@ def bench(site: Site, driver: Driver, store: Store, order: Order) -> Benched:
     server, engine = server_of(site), engine_of(site)
     state = _up(site, server)
     info = engine.info()
+    order = fitted(site, order, info)
     survey = look(site, order.modules, data=False)
     _settled(site, survey.journal)
     trial = _begun(site, driver, order, survey=survey, state=state, info=info)
@@ -102,6 +104,18 @@ def measured(
     store.save_analysis(analysis)
     run = msgspec.structs.replace(found, trials=trials, analysis=analysis)
     return Benched(run=run, error=error_of(run, trial, broken))
+
+
+def fitted(site: Site, order: Order, info: Mapping[str, Any]) -> Order:
+    """The order without the cells of a matrix that have no room; each is said. Raises UsageError."""
+    if order.found is not None:
+        return order
+    sweep = with_room(order.sweep, info)
+    for cell in sweep.skipped:
+        site.progress.note(f"left out: {cell.described}")
+    if sweep.matrix and capacity(info) is None:
+        site.progress.note("the server does not say how much its KV cache holds, so no cell is left out")
+    return replace(order, sweep=sweep)
 
 
 def named(order: Order, at: float, label: str) -> tuple[str, PlannedTrial]:

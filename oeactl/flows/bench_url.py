@@ -14,7 +14,7 @@ from oeactl.core.host import ServerState
 from oeactl.core.redact import redact
 from oeactl.core.results import clean_label, finite, moment
 from oeactl.core.run import EngineRecord, HostRecord, ModelRecord, ServerRecord, Trial
-from oeactl.flows.bench import Benched, Order, done_before, measured, named
+from oeactl.flows.bench import Benched, Order, done_before, fitted, measured, named
 from oeactl.flows.site import Site
 from oeactl.flows.sweep import Course
 from oeactl.ports import Driver, Engine, Server, Store
@@ -44,6 +44,7 @@ def bench_url(site: Site, foreign: Foreign, driver: Driver, store: Store, order:
     Raises Refused where it is another server than when the run began.
     """
     now = site.clock.now()
+    order = fitted(site, order, foreign.info)
     trial = _begun(foreign, driver, order, foreign.server.state(health=False), now)
     return measured(_course(site, foreign, driver, store, order), order, trial, label=_label(foreign, order))
 

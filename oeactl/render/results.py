@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from oeactl.core.compare import differences
-from oeactl.core.load import Distribution, Measurement
+from oeactl.core.load import Distribution, Measurement, Sweep
 from oeactl.core.results import same_level
 from oeactl.core.resumption import sweeps_of
 from oeactl.core.run import Listing, PointRecord, Run, Trial
@@ -174,9 +174,11 @@ def _trial_parts(run: Run, trial: Trial, width: int) -> Iterable[Any]:
         watched = watched_table(trial, width=width)
         if watched is not None:
             yield watched
+    yield from _matrix(run.plan.sweep, trial, width)
     for point in trial.points:
+        at = f" at context {point.point.input_len}" if run.plan.sweep.matrix else ""
         for reason in point.reasons:
-            yield Text(f"level {level_name(point)} is void: {reason}", style="yellow")
+            yield Text(f"level {level_name(point)}{at} is void: {reason}", style="yellow")
     for line in _warned(trial):
         yield Text(line, style="dim")
     yield from (Text(line, style="dim") for line in earlier_attempts(run, trial))
@@ -188,6 +190,17 @@ def _trial_parts(run: Run, trial: Trial, width: int) -> Iterable[Any]:
         yield Text(
             f"{trial.outcome.replace('_', ' ')}{why}: {len(trial.points)} of {planned} levels", style="yellow"
         )
+
+
+def _matrix(sweep: Sweep, trial: Trial, width: int) -> Iterable[Any]:
+    from rich.text import Text
+
+    from oeactl.render.matrix import matrix_table  # which is made of this module's columns
+
+    grid = matrix_table(sweep, trial, width=width) if sweep.matrix else None
+    if grid is not None:
+        yield grid
+    yield from (Text(f"left out: {cell.described}", style="dim") for cell in sweep.skipped)
 
 
 def _end(run: Run) -> Any:

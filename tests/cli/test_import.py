@@ -1,4 +1,4 @@
-"""``oeactl results import``: other clients' files become a run that is shown, listed and compared like any."""
+"""``oeactl results import``: other clients' files become a run that is shown and listed like any."""
 
 from __future__ import annotations
 

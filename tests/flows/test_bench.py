@@ -15,6 +15,7 @@ from oeactl.core.host import (
     ServerState,
 )
 from oeactl.core.load import Targets
+from oeactl.core.matrix import by_context
 from oeactl.core.run import Run
 from oeactl.errors import (
     ConnectionLost,
@@ -538,6 +539,30 @@ def test_saturation_is_told_over_all_attempts(ready: Bench) -> None:
     assert found.saturation is not None
     assert (found.saturation.kind, found.saturation.concurrency) == ("knee", 1)
     assert [point.point.concurrency for point in found.points] == [2]
+
+
+def test_cells_without_room_are_not_sent_and_said(ready: Bench) -> None:
+    ready.sweep = by_context(sweep(1, 4), (64, 512))
+    ready.world.info["max_total_num_tokens"] = 1000
+    done = ready.run()
+    assert done.error is None
+    sent = [(point.point.input_len, point.point.concurrency) for point in done.run.trials[0].points]
+    assert sent == [(64, 1), (64, 4), (512, 1)]
+    assert done.run.plan.sweep.skipped[0].needed_tokens == 4 * (512 + 32)
+    assert [note for note in ready.told.notes if note.startswith("left out: context 512 at 4")]
+
+
+def test_an_interrupted_matrix_goes_on_without_another_look_at_its_room(ready: Bench) -> None:
+    def ctrl_c(request: PointRequest) -> PointMeasured:
+        raise KeyboardInterrupt
+
+    ready.sweep = by_context(sweep(1, 4), (64, 512))
+    ready.driver.happens[(4, "measured")] = ctrl_c
+    ready.run()
+    ready.driver.happens = {}
+    done = ready.resume()
+    assert done.error is None
+    assert [point.index for trial in done.run.trials for point in trial.points] == [1, 2, 3, 4]
 
 
 def test_experts_are_seen_after_each_level_in_a_batch_of_its_size(ready: Bench) -> None:

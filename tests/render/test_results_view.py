@@ -9,6 +9,8 @@ import msgspec
 import pytest
 
 from oeactl.core.compare import differences
+from oeactl.core.load import Cell
+from oeactl.core.matrix import by_context
 from oeactl.core.results import analyse
 from oeactl.core.run import Listing, PointRecord, Run, Skipped, SteadyRate
 from oeactl.core.saturation import Goodput, Saturation
@@ -266,3 +268,63 @@ def test_goodput_and_the_level_that_is_the_last_to_pay_are_shown() -> None:
     text = shown(run_view(run, width=140), width=140)
     assert "1.50 (90%)" in text
     assert "saturated by queueing, not by a knee, level 4 is the last that pays: TTFT grows" in text
+
+
+def a_matrix() -> Run:
+    """Contexts 64 and 512 at 4 and 16: one cell void, one left out."""
+    sweep = by_context(SWEEP, (64, 512))
+    *points, big = sweep.points
+    cell = Cell(
+        concurrency=big.concurrency,
+        input_len=big.input_len,
+        output_len=big.output_len,
+        limit="the KV cache",
+        needed_tokens=8704,
+        available_tokens=8000,
+    )
+    sweep = msgspec.structs.replace(sweep, points=tuple(points), skipped=(cell,))
+    faults = ("", "", "refused")
+    records = tuple(
+        a_record(index, point, tokens_per_s=100.0 * index, fault=fault)
+        for index, (point, fault) in enumerate(zip(points, faults, strict=True), start=1)
+    )
+    run = a_run(points=records, path="/results/m")
+    return msgspec.structs.replace(run, plan=msgspec.structs.replace(run.plan, sweep=sweep))
+
+
+def test_a_matrix_is_shown_as_a_grid() -> None:
+    lines = shown(run_view(a_matrix(), width=100)).splitlines()
+    at = next(index for index, line in enumerate(lines) if line.split() == ["tokens", "at", "4", "at", "16"])
+    assert lines[at + 1].split() == ["64", "100.0", "200.0"]
+    assert lines[at + 2].split() == ["512", "void", "no", "room"]
+    told = "left out: context 512 at 16: needs 8,704 tokens, the KV cache has 8,000 (704 short)"
+    assert told in [line.rstrip() for line in lines]
+    assert any(line.startswith("level 4 at context 512 is void") for line in lines)
+
+
+def test_a_grid_that_does_not_fit_is_left_out_and_nothing_is_cut() -> None:
+    lines = shown(run_view(a_matrix(), width=20), width=200).splitlines()
+    assert not [line for line in lines if line.split()[:2] == ["tokens", "at"]]
+    assert any(line.startswith("left out: context 512 at 16") for line in lines)
+
+
+def test_a_sweep_gone_on_with_is_one_table_that_names_its_attempts() -> None:
+    first, second = valid_points(100.0, 180.0)
+    run = a_run(points=(first,))
+    before = msgspec.structs.replace(run.trials[0], outcome="interrupted", outcome_reason="Ctrl-C")
+    server = msgspec.structs.replace(before.server, start_ticks=1)
+    after = msgspec.structs.replace(
+        before, name="001-A-2", outcome="completed", outcome_reason="", points=(second,), server=server
+    )
+    text = shown(run_view(msgspec.structs.replace(run, trials=(before, after)), width=100))
+    assert text.count("TTFT") == 2 and "100.0" in text and "180.0" in text
+    assert "level 4: at 02:15 UTC, on another start of the server" in text
+    assert "interrupted" not in text
+
+
+def test_a_sweep_that_never_saturated_says_what_was_still_gained() -> None:
+    run = run_of(100.0, 180.0)
+    sweep = msgspec.structs.replace(SWEEP, until_saturated=True)
+    run = msgspec.structs.replace(run, plan=msgspec.structs.replace(run.plan, sweep=sweep))
+    text = shown(run_view(run, width=100))
+    assert "not saturated: at the last level, 16, a doubling still gains +34.2%" in text

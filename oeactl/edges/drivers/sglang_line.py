@@ -1,6 +1,6 @@
 """The line that SGLang's own client writes for each load, as the driver takes it.
 
-Owns: that it is one line, and of exactly the load asked for. Refuses: to know its fields (core/bench_serving).
+Owns: that it is one line, and of exactly the load asked for. Refuses: its fields (core/bench_serving).
 """
 
 from __future__ import annotations
