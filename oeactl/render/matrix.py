@@ -10,7 +10,7 @@ from typing import Any
 
 from oeactl.core.load import Sweep
 from oeactl.core.run import Trial
-from oeactl.render.results import Column, table
+from oeactl.render.columns import Column, table
 
 _DASH = "-"
 

@@ -19,6 +19,7 @@ from oeactl.core.resumption import sweeps_of
 from oeactl.core.run import Listing, PointRecord, Run, Trial
 from oeactl.render.attachments import attachment_lines
 from oeactl.render.columns import Column, fitting, table
+from oeactl.render.matrix import matrix_table
 from oeactl.render.sweeps import earlier_attempts, how_far, level_name
 from oeactl.render.watched import watched_table
 
@@ -194,8 +195,6 @@ def _trial_parts(run: Run, trial: Trial, width: int) -> Iterable[Any]:
 
 def _matrix(sweep: Sweep, trial: Trial, width: int) -> Iterable[Any]:
     from rich.text import Text
-
-    from oeactl.render.matrix import matrix_table  # which is made of this module's columns
 
     grid = matrix_table(sweep, trial, width=width) if sweep.matrix else None
     if grid is not None:
