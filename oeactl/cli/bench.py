@@ -14,6 +14,7 @@ from oeactl.cli.load import (
     DatasetOption,
     DriverOption,
     FromOption,
+    FromUrlOption,
     KeyOption,
     ModelOption,
     ProcessesOption,
@@ -121,6 +122,7 @@ def bench(
     dataset: DatasetOption = None,
     processes: ProcessesOption = None,
     origin: FromOption = None,
+    origin_url: FromUrlOption = None,
     model: ModelOption = None,
     api_key_env: KeyOption = None,
 ) -> int:
@@ -139,6 +141,7 @@ def bench(
         dataset=dataset,
         processes=processes,
         origin=origin,
+        origin_url=origin_url,
         timed="--rate" if rate else "--duration" if duration else None,
     )
     if url is None and (model or api_key_env):
@@ -228,7 +231,7 @@ def on_host(call: Call, chosen: Host, load: Load, order: Order, store: ResultsFo
         order = replace(order, modules=modules, recipes=tuple(recipes))
         if order.found is None:
             order = replace(order, sweep=with_dataset(order.sweep, load))
-        with driver_of(load, here) as sender:
+        with driver_of(call, load, here) as sender:
             return run(here.site, sender, store, order)
 
 

@@ -91,7 +91,7 @@ def compare(
     with wired(call, host, yes=yes) as here:
         load = settled_load(load, here)
         order = replace(order, sweep=with_dataset(order.sweep, load), api=load.api)
-        with driver_of(load, here) as driver:
+        with driver_of(call, load, here) as driver:
             prepared = prepare(here.site, driver, store, order, only=plan_only)
             if plan_only:
                 document = plan_document(prepared.plan, prepared.foreseen)

@@ -6,9 +6,9 @@ Owns: which driver stands for which choice. Refuses: to measure. ``bench`` and w
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -17,11 +17,13 @@ import typer
 from oeactl.errors import OeactlError, UsageError
 
 if TYPE_CHECKING:
+    from oeactl.cli.common import Call
     from oeactl.cli.wiring import Wired
+    from oeactl.core.inventory import Host, ServerSpec
     from oeactl.core.load import DatasetKind, Sweep
     from oeactl.core.run import Plan, Sending
     from oeactl.edges.prompt_files import PromptFile
-    from oeactl.ports import Driver
+    from oeactl.ports import Agent, Driver
 
 DriverOption = Annotated[
     str | None,
@@ -45,7 +47,15 @@ ProcessesOption = Annotated[
 ]
 FromOption = Annotated[
     str | None,
-    typer.Option("--from", metavar="here", help="Send the load from this machine, through a tunnel."),
+    typer.Option(
+        "--from",
+        metavar="here|HOST",
+        help="Send the load from this machine, through a tunnel, or from another of hosts.yaml.",
+    ),
+]
+FromUrlOption = Annotated[
+    str | None,
+    typer.Option("--from-url", metavar="URL", help="With --from HOST: the server as that host reaches it."),
 ]
 
 UrlOption = Annotated[
@@ -60,6 +70,7 @@ KeyOption = Annotated[
     typer.Option("--api-key-env", metavar="NAME", help="With --url: the variable that holds its key."),
 ]
 
+HERE = "here"
 _DRIVERS = ("sglang", "light")
 _APIS = ("generate", "completions", "chat")
 _KINDS = ("random-ids", "natural", "shared-prefix")
@@ -69,7 +80,8 @@ _KINDS = ("random-ids", "natural", "shared-prefix")
 class Load:
     """What was chosen. driver, api, dataset: None where nothing was said; file: one's own prompts.
 
-    timed: --rate or --duration, if one was given.
+    origin: ``here``, or another host's name; origin_url: the server as seen from that one, if not by the
+    address of its host. timed: --rate or --duration, if one was given.
     """
 
     driver: Literal["sglang", "light"] | None = None
@@ -77,7 +89,8 @@ class Load:
     dataset: DatasetKind | None = None
     file: PromptFile | None = None
     processes: int | None = None
-    here: bool = False
+    origin: str | None = None
+    origin_url: str | None = None
     timed: str | None = None
 
     @property
@@ -90,7 +103,7 @@ class Load:
             ("--dataset", self.dataset not in (None, "random-ids")),
             ("--api", self.api),
             ("--client-processes", self.processes),
-            ("--from", self.here),
+            ("--from", self.origin),
             (self.timed or "", self.timed),
         )
 
@@ -102,13 +115,15 @@ def chosen_load(
     dataset: str | None,
     processes: int | None,
     origin: str | None,
+    origin_url: str | None = None,
     timed: str | None = None,
 ) -> Load:
     """Read the options. Raises UsageError."""
+    from oeactl.edges.foreign import read_url
     from oeactl.edges.prompt_files import read_prompts
 
-    if origin not in (None, "here"):
-        raise UsageError(f"--from {origin} is not known", hint="--from here, or leave it out: on the host")
+    if origin_url is not None and origin in (None, HERE):
+        raise UsageError("--from-url says how another host reaches the server", hint="--from HOST")
     file = None
     if dataset is not None and dataset not in _KINDS:
         if not Path(dataset).is_file():
@@ -122,7 +137,8 @@ def chosen_load(
         dataset=dataset,  # type: ignore[arg-type]  # one of _KINDS, or file
         file=file,
         processes=processes,
-        here=origin == "here",
+        origin=origin,
+        origin_url=read_url(origin_url) if origin_url else None,
         timed=timed,
     )
     if load.driver == "sglang" and load.needs_light:
@@ -181,7 +197,13 @@ def sending_of(load: Load, **more: Any) -> Sending:
     """What going on with a bench needs to know of how it was asked for; more: as in Sending."""
     from oeactl.core.run import Sending
 
-    return Sending(api=load.api, processes=load.processes, origin="here" if load.here else None, **more)
+    return Sending(
+        api=load.api,
+        processes=load.processes,
+        origin=load.origin,
+        origin_url=load.origin_url,
+        **more,
+    )
 
 
 def load_of(plan: Plan, dataset: Path | None = None) -> Load:
@@ -200,6 +222,7 @@ def load_of(plan: Plan, dataset: Path | None = None) -> Load:
         dataset=given if light else None,
         processes=sending.processes,
         origin=sending.origin,
+        origin_url=sending.origin_url,
     )
     if load.file is not None and load.file.sha256 != plan.sweep.dataset_sha256:
         raise UsageError("these are not the prompts that the run began with", where=given)
@@ -207,33 +230,73 @@ def load_of(plan: Plan, dataset: Path | None = None) -> Load:
 
 
 @contextmanager
-def driver_of(load: Load, here: Wired) -> Iterator[Driver]:
-    """The driver for a settled load, with its tunnel where it has one."""
+def driver_of(call: Call, load: Load, here: Wired) -> Iterator[Driver]:
+    """The driver for a settled load, with its tunnel or the machine it runs on. Raises Unreachable."""
     from oeactl import __version__
-    from oeactl.edges.agent_link import AgentLink
     from oeactl.edges.drivers.light import LightClient
-    from oeactl.edges.local import open_local
 
     if load.driver == "sglang":
         yield here.driver()
         return
-    host, spec = here.site.host, here.site.host.server
-    agent, python, url = here.agent, host.engine.python or "python3", None
-    env, cwd = (dict(spec.env), spec.cwd) if spec else ({}, None)
     with ExitStack() as stack:
-        if load.here and spec is not None:
-            port = stack.enter_context(here.remote.forward(spec.port))
-            url = f"{spec.url.partition(':')[0]}://127.0.0.1:{port}"
-            agent, python, env, cwd = AgentLink(open_local(), python=sys.executable), sys.executable, {}, None
+        place = stack.enter_context(_place(call, load, here))
         yield LightClient(
-            agent,
-            python=python,
+            place.agent,
+            python=place.python,
             api=load.api or "generate",
             version=__version__,
-            url=url,
-            env=env,
-            cwd=cwd,
+            url=place.url,
+            env=place.env,
+            cwd=place.cwd,
             api_key=here.api_key,
             processes=load.processes,
             prompts=load.file.prompts if load.file else (),
+            runs_on=load.origin,
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Place:
+    """Where the light client runs, and by which URL the server is reached there; None: as on its host."""
+
+    agent: Agent
+    python: str
+    url: str | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    cwd: str | None = None
+
+
+@contextmanager
+def _place(call: Call, load: Load, here: Wired) -> Iterator[_Place]:
+    from oeactl.cli.wiring import wired
+    from oeactl.edges.agent_link import AgentLink
+    from oeactl.edges.local import open_local
+    from oeactl.edges.reach import check_reach
+
+    host, spec = here.site.host, here.site.host.server
+    if load.origin is None or spec is None or load.origin == host.name:
+        env, cwd = (spec.env, spec.cwd) if spec else ({}, None)
+        yield _Place(agent=here.agent, python=host.engine.python or "python3", env=env, cwd=cwd)
+    elif load.origin == HERE:
+        with here.remote.forward(spec.port) as port:
+            url = f"{spec.url.partition(':')[0]}://127.0.0.1:{port}"
+            agent = AgentLink(open_local(), python=sys.executable)
+            yield _Place(agent=agent, python=sys.executable, url=url)
+    else:
+        third = call.host(load.origin)
+        url = load.origin_url or _as_seen(host, spec)
+        with wired(call, third) as there:
+            check_reach(there.agent, url, api_key=here.api_key)
+            yield _Place(agent=there.agent, python=third.engine.python or "python3", url=url)
+
+
+def _as_seen(host: Host, spec: ServerSpec) -> str:
+    """The server by its host's address. Raises UsageError where there is none."""
+    if host.address is None:
+        raise UsageError(
+            f"{host.name} has no address, so how another host reaches its server is not known",
+            where="--from",
+            hint=f"--from-url http://ADDRESS:{spec.port}",
+        )
+    address = f"[{host.address}]" if ":" in host.address else host.address
+    return f"{spec.url.partition(':')[0]}://{address}:{spec.port}"

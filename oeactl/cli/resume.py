@@ -59,7 +59,7 @@ def _comparison(call: Call, store: ResultsFolder, found: Run, *, allow_code: boo
 
     with wired(call, call.host(found.plan.host), yes=yes) as here:
         prepared = prepare_again(here.site, found.plan, wanted_of, all_modules(call))
-        with driver_of(load_of(found.plan), here) as driver:
+        with driver_of(call, load_of(found.plan), here) as driver:
             concluded = go_on(here.site, driver, store, prepared, found)
         put_on_record(call, here, concluded)
     return ended(call, concluded)

@@ -84,12 +84,14 @@ class PlannedTrial(Value, frozen=True, kw_only=True):
 class Sending(Value, frozen=True, kw_only=True):
     """How a bench asked for its load, as far as going on with it needs: options of the command line.
 
-    url: of a server known by it alone. api_key_env: a variable's name. origin: where the load comes from.
+    url: of a server known by it alone. api_key_env: a variable's name. origin: where the load comes from;
+    origin_url: the server as seen there.
     """
 
     api: str | None = None
     processes: int | None = None
     origin: str | None = None
+    origin_url: str | None = None
     experts: bool = False
     url: str | None = None
     model: str | None = None

@@ -76,6 +76,7 @@ class LightClient:
     """Driver over ``oeactl.loadgen``, run through ``agent`` with ``python``. version: of oeactl.
 
     url: the server as seen from there, None for the request's own; model: the name to ask for, None likewise.
+    runs_on: which other machine it runs on, for the record.
     prompts: for dataset ``file``, (prompt, output length or None). processes: None to find out. api_key
     travels in the order's file alone.
     """
@@ -94,6 +95,7 @@ class LightClient:
         api_key: str | None = None,
         processes: int | None = None,
         prompts: Sequence[tuple[Any, int | None]] = (),
+        runs_on: str | None = None,
         run_job: RunJob = run_job,
     ) -> None:
         self._agent = agent
@@ -108,6 +110,7 @@ class LightClient:
         self._fixed = processes
         self._processes = processes or 1
         self._prompts = prompts
+        self._runs_on = runs_on
         self._run_job = run_job
         self._ignores_eos: bool | None = True if api == "generate" else None
 
@@ -117,7 +120,7 @@ class LightClient:
             name="light",
             program="oeactl.loadgen",
             version=self._version,
-            flags=(f"api={self._api}",),
+            flags=(f"api={self._api}", *((f"from={self._runs_on}",) if self._runs_on else ())),
             tokens_from="server",
         )
 
