@@ -1,8 +1,8 @@
 """A user's own prompts: JSON lines, or a file in the form of ShareGPT.
 
 Owns: reading them. A line is ``{"prompt": text or token ids}`` or ``{"messages": [...]}``, with an
-``output_len`` if it has its own; ShareGPT is a list of ``{"conversations": [{"from", "value"}, ...]}``, of
-which the first human turn is taken. Refuses: anything else, by file and line.
+``output_len`` if it has its own; ShareGPT is ``{"conversations": [{"from", "value"}, ...]}``, in a list or a
+line each, of which the first human turn is taken. Refuses: anything else, by file and line.
 """
 
 from __future__ import annotations
@@ -44,15 +44,8 @@ def _list(text: str, path: Path) -> list[tuple[Any, int | None]]:
         entries = json.loads(text)
     except ValueError as problem:
         raise UsageError(f"not JSON: {problem}", where=str(path)) from problem
-    found: list[tuple[Any, int | None]] = []
-    for number, entry in enumerate(entries, start=1):
-        turns = entry.get("conversations", ()) if isinstance(entry, dict) else ()
-        said = [turn.get("value") for turn in turns if turn.get("from") in ("human", "user")]
-        if said and isinstance(said[0], str) and said[0].strip():
-            found.append((said[0], None))
-        elif isinstance(entry, dict) and "conversations" not in entry:
-            found.append(_prompt(entry, f"{path}: entry {number}"))
-    return found
+    read = (_entry(entry, f"{path}: entry {number}") for number, entry in enumerate(entries, start=1))
+    return [prompt for prompt in read if prompt is not None]
 
 
 def _lines(text: str, path: Path) -> list[tuple[Any, int | None]]:
@@ -64,8 +57,24 @@ def _lines(text: str, path: Path) -> list[tuple[Any, int | None]]:
             entry = json.loads(line)
         except ValueError as problem:
             raise UsageError(f"not JSON: {problem}", where=f"{path}:{number}") from problem
-        found.append(_prompt(entry, f"{path}:{number}"))
+        prompt = _entry(entry, f"{path}:{number}")
+        if prompt is not None:
+            found.append(prompt)
     return found
+
+
+def _entry(entry: Any, where: str) -> tuple[Any, int | None] | None:
+    """One entry of either form; None of a conversation in which no person speaks."""
+    if not isinstance(entry, dict) or not ("conversations" in entry or "conversation" in entry):
+        return _prompt(entry, where)
+    turns = entry.get("conversations", entry.get("conversation"))
+    if not isinstance(turns, list) or not all(isinstance(turn, dict) for turn in turns):
+        raise UsageError("its conversation is no list of turns", where=where)
+    for turn in turns:
+        said = turn.get("value")
+        if turn.get("from") in ("human", "user") and isinstance(said, str) and said.strip():
+            return said, None
+    return None
 
 
 def _prompt(entry: Any, where: str) -> tuple[Any, int | None]:

@@ -6,9 +6,11 @@ The program runs in a process of its own, sent through the real agent, as on a h
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import subprocess
 import sys
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -502,6 +504,45 @@ def test_a_client_that_was_the_bottleneck_refuses_to_report(server: Server) -> N
     measured = play(server, flood, "generate", point=point)
     assert measured.measurement is not None and measured.measurement.output_tokens == 60_000
     assert "client" in judged(measured, point)
+
+
+def test_a_client_that_comes_near_its_bounds_gets_twice_the_processes_as_far_as_there_are_cores(
+    server: Server,
+) -> None:
+    orders: list[dict[str, Any]] = []
+
+    def busy(agent: Agent, *, given: bytes | None = None, **more: Any) -> JobResult:
+        """As it is run here, but telling of 6 cores, and of one process that was busy all the time."""
+        assert given is not None
+        size = int(given.split(maxsplit=1)[0])
+        order = json.loads(zlib.decompress(given[given.index(b"\n") + 1 + size :]))
+        orders.append(order)
+        job = here(agent, given=given, **more)
+        told = json.loads(zlib.decompress(job.out or b""))
+        for one in told["clients"]:
+            one.update(cpu_s=0.6, seconds=1.0)
+        out = zlib.compress(json.dumps({**told, "cpus": 6}).encode())
+        return msgspec.structs.replace(job, out=out)
+
+    server.act = paced()
+    driver = client(server, "generate", run_job=busy)
+    for _ in range(4):
+        driver.run(request(), Told())
+    assert [order["processes"] for order in orders] == [1, 2, 3, 3]
+    orders.clear()
+    fixed = client(server, "generate", run_job=busy, processes=2)
+    for _ in range(2):
+        fixed.run(request(), Told())
+    assert [order["processes"] for order in orders] == [2, 2]
+
+
+def test_a_file_of_messages_needs_chat_and_one_of_ids_does_not(server: Server) -> None:
+    messages = client(server, "generate", prompts=[([{"role": "user", "content": "a"}], None)] * 4)
+    measured = messages.run(request(dataset="file"), Told())
+    assert measured.failure is not None and "--api chat" in measured.failure
+    ids = client(server, "chat", prompts=[([1, 2], None)] * 4)
+    measured = ids.run(request(dataset="file"), Told())
+    assert measured.failure is not None and "--api completions" in measured.failure
 
 
 def test_a_server_that_knows_no_ignore_eos_is_asked_without_and_it_is_said(server: Server) -> None:

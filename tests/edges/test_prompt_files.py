@@ -34,9 +34,17 @@ def test_a_file_in_the_form_of_sharegpt_gives_its_first_human_turns(tmp_path: Pa
     assert read_prompts(path).prompts == (("h", None),)
 
 
+def test_sharegpt_may_come_a_line_each_and_by_either_name(tmp_path: Path) -> None:
+    turns = [{"from": "human", "value": "h"}]
+    path = written(tmp_path, {"conversations": turns}, {"conversation": turns}, {"conversations": []})
+    assert read_prompts(path).prompts == (("h", None), ("h", None))
+
+
 @pytest.mark.parametrize(
     ("entry", "says"),
     [
+        ({"conversations": "hello"}, "no list of turns"),
+        ({"conversations": ["hello"]}, "no list of turns"),
         ({"text": "a"}, "no prompt is in it"),
         ({"prompt": ""}, "no prompt is in it"),
         ({"prompt": [1, -2]}, "no prompt is in it"),

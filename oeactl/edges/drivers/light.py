@@ -176,6 +176,10 @@ class LightClient:
 
     def _listed(self, request: PointRequest) -> dict[str, Any] | str:
         """The file's prompts from where the seed says; the warm-up from what is left of them, else notes."""
+        if self._api != "chat" and any(_is_messages(prompt) for prompt, _ in self._prompts):
+            return "the file has messages, which only chat completions take: --api chat"
+        if self._api == "chat" and any(_is_ids(prompt) for prompt, _ in self._prompts):
+            return "the file has token ids, which chat completions do not take: --api completions"
         count, begin = request.point.requests, (request.point.seed or 0) % max(1, len(self._prompts))
         turned = (*self._prompts[begin:], *self._prompts[:begin])
         measured = request.phase == "measured"
@@ -271,6 +275,14 @@ class LightClient:
 
     def _scrubbed(self, text: str) -> str:
         return redact_text(text.replace(self._api_key, REDACTED) if self._api_key else text)
+
+
+def _is_messages(prompt: Any) -> bool:
+    return isinstance(prompt, list) and isinstance(prompt[0], dict)
+
+
+def _is_ids(prompt: Any) -> bool:
+    return isinstance(prompt, list) and isinstance(prompt[0], int)
 
 
 class _Shown:
