@@ -12,7 +12,7 @@ import pytest
 from oeactl.cli.app import main
 
 DATA = Path(__file__).parents[1] / "edges" / "data"
-LINE, VLLM = DATA / "sglang_0.5.20_line.jsonl", DATA / "vllm_result.json"
+LINE, VLLM = DATA / "sglang_0.5.20_line.jsonl", DATA / "vllm_0.33.0_result.json"
 AIPERF = DATA / "profile_export_aiperf.json"
 
 

@@ -17,7 +17,7 @@ DATA = Path(__file__).parents[1] / "edges" / "data"
 SGLANG: dict[str, Any] = json.loads((DATA / "sglang_0.5.20_line.jsonl").read_bytes())
 AIPERF: dict[str, Any] = json.loads((DATA / "profile_export_aiperf.json").read_bytes())
 CSV = (DATA / "profile_export_aiperf.csv").read_text()
-VLLM: dict[str, Any] = json.loads((DATA / "vllm_result.json").read_bytes())
+VLLM: dict[str, Any] = json.loads((DATA / "vllm_0.33.0_result.json").read_bytes())
 LISTS = ("input_lens", "output_lens", "ttfts", "itls", "errors", "generated_texts", "cached_tokens")
 DETAILED = ("input_lens", "output_lens", "start_times", "ttfts", "itls", "generated_texts", "errors")
 
