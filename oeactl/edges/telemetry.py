@@ -22,7 +22,6 @@ from oeactl.ports import Agent
 
 #: Four hours of seconds: what a level may take, and some.
 _KEPT = 14400
-_LEAVE_S = 10.0
 _ROWS = {
     key: tuple(field.name for field in msgspec.structs.fields(kind))
     for key, kind in (("holders", Holder), ("metrics", Metric))
@@ -57,7 +56,9 @@ class AgentTelemetry:
 
     @contextmanager
     def watching(self, own: Sequence[int]) -> Iterator[_Heard]:
-        """Listen in a thread of its own; it ends with the block, within a second or two."""
+        """Listen in a thread of its own. It, and the program on the host, end by the next sample that comes
+        after the block; nobody waits for that, and a client that is gone by then ends the program too.
+        """
         heard = _Heard(machine=bool(self._fields["machine"]))
         thread = threading.Thread(target=self._listen, args=(heard, list(own)), daemon=True)
         thread.start()
@@ -65,7 +66,6 @@ class AgentTelemetry:
             yield heard
         finally:
             heard.over.set()
-            thread.join(_LEAVE_S)
 
     def _listen(self, heard: _Heard, own: list[int]) -> None:
         try:

@@ -131,7 +131,10 @@ def test_who_holds_a_card_is_the_server_its_children_a_job_of_ours_or_somebody_e
                 (1, other.pid, "2048", "/usr/bin/python3, of ann"),
             ]
         )
-        found = looked(lambda taken: any(len(one.holders) == 4 for one in taken), own=server.pid)
+        found = looked(
+            lambda taken: has_cards(taken) and any(len(one.holders) == 4 for one in taken),
+            own=server.pid,
+        )
     finally:
         os.kill(worker, 9)
         for process in (job, other, server):

@@ -150,7 +150,8 @@ def paced(*, ttft_s: float = 0.0, itl_s: float = 0.0, text: Callable[[Asked, int
 @dataclass
 class Server:
     """What tests see of it. act: what happens at each stream; may be changed between bursts. pages: path ->
-    what else it answers, as JSON; texts: likewise, as it is.
+    what else it answers, as JSON; texts: likewise, as it is; refused: answered 500 unless
+    it is a stream.
     """
 
     act: Act
@@ -160,6 +161,8 @@ class Server:
     absent: set[str] = field(default_factory=set)
     asked: list[Asked] = field(default_factory=list)
     connections: int = 0
+    refused: set[str] = field(default_factory=set)
+    paths: list[str] = field(default_factory=list)
 
     @property
     def url(self) -> str:
@@ -196,6 +199,10 @@ class Server:
         voice.close()
 
     async def _answer(self, voice: Voice, path: str, headers: dict[str, str], body: bytes) -> None:
+        self.paths.append(path)
+        if path in self.refused and not json.loads(body or b"{}").get("stream"):
+            await self._page(voice, 500, b"{}")
+            return
         if path not in APIS or path in self.absent:
             data = self.texts[path] if path in self.texts else json.dumps(self.pages.get(path, {}))
             await self._page(voice, 200 if path in self.pages or path in self.texts else 404, data.encode())
