@@ -27,7 +27,8 @@ def compare(
     arms: Sequence[ArmOrder],
     *,
     host: Host,
-    pairs: str,
+    pairs: str | None,
+    budget: str | None,
     concurrency: str | None,
     lengths: tuple[int | None, int | None, int | None],
     margin: str,
@@ -52,12 +53,15 @@ def compare(
     from oeactl.core.experiment import Analysed, Leave
     from oeactl.core.load import make_sweep, parse_concurrency
     from oeactl.edges.store import ResultsFolder
+    from oeactl.errors import UsageError
     from oeactl.flows.experiment import conduct
     from oeactl.flows.planning import Order, prepare
     from oeactl.render.experiment import plan_document, plan_view
 
     load = _load(*client)
-    most, looks = _pairs(pairs)
+    if pairs is not None and budget is not None:
+        raise UsageError("--budget makes the number of pairs", where="--pairs", hint="give one of them")
+    most, looks = _pairs(pairs or "4")
     input_len, output_len, requests = lengths
     drawn = secrets.randbits(31) if seed is None else seed
     analysed: Analysed = "regression" if _one_of("--analysis", analysis, "paired", "regression") else "paired"
@@ -84,6 +88,7 @@ def compare(
         caches="wipe" if _one_of("--caches", caches, "keep", "wipe") else "keep",
         modules=all_modules(call),
         label=label,
+        budget_s=seconds_of(budget, where="--budget") if budget else None,
         trial_s=seconds_of(trial_takes, where="--trial-takes") if trial_takes else None,
         experts=experts,
     )

@@ -21,12 +21,16 @@ from oeactl.cli.comparing import compare, wanted_recipe
 from oeactl.cli.load import ApiOption, DatasetOption, DriverOption
 
 PairsOption = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--pairs",
         metavar="N",
-        help="Restarts of each arm; 3..6 or 3..10 looks after every pair and may stop.",
+        help="Restarts of each arm, else 4; 3..6 or 3..10 looks after every pair and may stop.",
     ),
+]
+BudgetOption = Annotated[
+    str | None,
+    typer.Option("--budget", metavar="TIME", help="As many pairs as fit (3h), by what a trial takes here."),
 ]
 MarginOption = Annotated[
     str, typer.Option("--margin", metavar="PERCENT", help="How much matters: for 'material', 'equivalent'.")
@@ -85,13 +89,15 @@ PristineOption = Annotated[
 @command(
     "oeactl ab --recipe oea --set k0=4 --pairs 4 --concurrency 64,128,256",
     "oeactl ab --set k0=2 --pairs 3..6 --plan-only",
+    "oeactl ab --budget 3h --trial-takes 12m",
 )
 def ab(
     call: Call,
     host: HostOption = None,
     recipe: RecipeOption = "oea",
     sets: SetOption = [],  # noqa: B006 - typer's way to say none
-    pairs: PairsOption = "4",
+    pairs: PairsOption = None,
+    budget: BudgetOption = None,
     concurrency: ConcurrencyOption = None,
     input_len: InputOption = None,
     output_len: OutputOption = None,
@@ -127,6 +133,7 @@ def ab(
         [ArmOrder(), ArmOrder(wanted=(wanted,))],
         host=call.host(host),
         pairs=pairs,
+        budget=budget,
         concurrency=concurrency,
         lengths=(input_len, output_len, requests),
         margin=margin,
@@ -148,7 +155,8 @@ def ab(
 def aa(
     call: Call,
     host: HostOption = None,
-    pairs: PairsOption = "4",
+    pairs: PairsOption = None,
+    budget: BudgetOption = None,
     concurrency: ConcurrencyOption = None,
     input_len: InputOption = None,
     output_len: OutputOption = None,
@@ -180,6 +188,7 @@ def aa(
         [ArmOrder(), ArmOrder()],
         host=call.host(host),
         pairs=pairs,
+        budget=budget,
         concurrency=concurrency,
         lengths=(input_len, output_len, requests),
         margin=margin,
@@ -209,7 +218,8 @@ def scan(
     args: ArgOption = [],  # noqa: B006
     env: EnvOption = [],  # noqa: B006
     pristine: PristineOption = False,
-    pairs: PairsOption = "4",
+    pairs: PairsOption = None,
+    budget: BudgetOption = None,
     concurrency: ConcurrencyOption = None,
     input_len: InputOption = None,
     output_len: OutputOption = None,
@@ -247,6 +257,7 @@ def scan(
         arms,
         host=call.host(host),
         pairs=pairs,
+        budget=budget,
         concurrency=concurrency,
         lengths=(input_len, output_len, requests),
         margin=margin,

@@ -5,10 +5,13 @@ Owns: which differences are named, and which forbid a comparison. Refuses: to co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from oeactl.core.run import Run, Trial
+from oeactl.core.experiment import LaunchDifference
+from oeactl.core.launch import flags, options
+from oeactl.core.redact import is_secret_name
+from oeactl.core.run import Arm, Run, Trial
 from oeactl.core.verdicts import level_of
 
 #: What a server draws or measures anew at every start, among what it reports as its arguments.
@@ -69,6 +72,38 @@ def _other_prompts(one: Trial, other: Trial) -> bool:
 def changed_arguments(one: Mapping[str, Any], other: Mapping[str, Any]) -> tuple[str, ...]:
     """Names of arguments that two servers report differently, beside those that change at every start."""
     return tuple(key for key in sorted({*one, *other} - EACH_START) if one.get(key) != other.get(key))
+
+
+def meant_arguments(arms: Sequence[Arm]) -> frozenset[str]:
+    """Names, as a server reports them, of the arguments that these arms set by themselves or by a recipe."""
+    words = [
+        word for arm in arms for args in (arm.args, *(recipe.args for recipe in arm.recipes)) for word in args
+    ]
+    return frozenset(name.lstrip("-").replace("-", "_") for name in flags(words))
+
+
+def launch_differences(
+    argv: Sequence[str], env: Mapping[str, str], arms: Sequence[Arm]
+) -> tuple[LaunchDifference, ...]:
+    """In what the arms' servers are begun differently, secrets removed. argv, env: hosts.yaml's."""
+    told = [
+        {
+            **options((*argv, *arm.args, *(word for recipe in arm.recipes for word in recipe.args))),
+            **env,
+            **arm.env,
+            **{name: value for recipe in arm.recipes for name, value in recipe.env.items()},
+        }
+        for arm in arms
+    ]
+    names = list(dict.fromkeys(name for one in told for name in one))
+    return tuple(
+        LaunchDifference(
+            name=name,
+            values=tuple("***" if one.get(name) and is_secret_name(name) else one.get(name) for one in told),
+        )
+        for name in names
+        if len({one.get(name) for one in told}) > 1
+    )
 
 
 def listed(names: tuple[str, ...]) -> str:

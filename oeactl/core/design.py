@@ -49,6 +49,12 @@ def arrange(arms: Sequence[str], pairs: int, rng: random.Random) -> tuple[Slot, 
     return tuple(slots)
 
 
+def fitting_pairs(budget_s: float, trial_s: float, arms: int, *, warm: bool) -> int:
+    """As many pairs as fit into ``budget_s``, the starts to warm up and the one to leave counted in."""
+    restarts = int(budget_s // trial_s) - (arms if warm else 0) - 1
+    return max(0, restarts // arms)
+
+
 def sweeps(base: Sweep, pairs: int, rng: random.Random) -> tuple[Sweep, ...]:
     """A sweep a pair, the same in all arms: levels in an order of its own, prompts that no other pair has."""
     made: list[Sweep] = []

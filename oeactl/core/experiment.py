@@ -54,10 +54,18 @@ class Design(Value, frozen=True, kw_only=True):
     experts: bool = False
 
 
+class LaunchDifference(Value, frozen=True, kw_only=True):
+    """An argument or variable in which launches differ. values: one an arm, None where it has none."""
+
+    name: str
+    values: tuple[str | None, ...]
+
+
 class Foreseen(Value, frozen=True, kw_only=True):
     """What is known before a run. trial_s: one trial takes, None unknown; trial_s_from: who says so.
 
-    gpus: of the server, None unknown. on_host: recipes that are on the host now, and come off.
+    gpus: of the server, None unknown. on_host: recipes that are on the host now, and come off. launch: in
+    what the arms' servers are begun differently, of all that hosts.yaml, arms and recipes say.
     """
 
     trial_s: float | None = None
@@ -65,6 +73,7 @@ class Foreseen(Value, frozen=True, kw_only=True):
     gpus: int | None = None
     on_host: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    launch: tuple[LaunchDifference, ...] = ()
 
 
 class Failure(Value, frozen=True, kw_only=True):

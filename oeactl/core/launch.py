@@ -112,6 +112,19 @@ def conflict(one: Layer, other: Layer) -> str | None:
     return same[0] if same else None
 
 
+def options(argv: Sequence[str]) -> dict[str, str]:
+    """Every ``--option`` with its words, '' where it has none; of one that is given twice the last."""
+    found: dict[str, list[str]] = {}
+    words: list[str] = []
+    for word in argv:
+        if word.startswith("--") and len(word) > 2:
+            name, _, value = word.partition("=")
+            words = found[name] = [value] if value else []
+        else:
+            words.append(word)
+    return {name: " ".join(words) for name, words in found.items()}
+
+
 def flags(args: Sequence[str]) -> set[str]:
     """The options among arguments: ``--tp=8`` is ``--tp``."""
     return {word.partition("=")[0] for word in args if word.startswith("--") and len(word) > 2}

@@ -16,10 +16,10 @@ import msgspec
 
 from oeactl.core.activation import activations
 from oeactl.core.caches import CachesSeen
-from oeactl.core.compare import changed_arguments, listed
+from oeactl.core.compare import changed_arguments, listed, meant_arguments
 from oeactl.core.experiment import Failure
-from oeactl.core.launch import flags
 from oeactl.core.load import Sweep
+from oeactl.core.redact import redact_text
 from oeactl.core.results import analyse, moment
 from oeactl.core.resumption import attempt
 from oeactl.core.run import Plan, PlannedTrial, Run, Trial
@@ -45,6 +45,7 @@ from oeactl.ports import Driver, Store
 
 POINT_TIMEOUT_S = 3600.0
 _TRIES = 2
+_TOLD = 8
 #: What ends the run, for it says nothing about an arm.
 _ENDS = (Unreachable, Locked, UsageError)
 
@@ -118,6 +119,7 @@ class _Run:
         self._operation = operation_of(prepared.plan)
         self._trials = list(trials)
         self._live: str | None = None
+        self._compared: set[str] = set()
         self._touched = bool(trials)
 
     def begin(self, keep: Callable[[], str]) -> Concluded:
@@ -159,7 +161,7 @@ class _Run:
                 raise KeyboardInterrupt
             if isinstance(broken, _ENDS):
                 raise broken
-            self._compare_arguments(trial)
+            self._compare_arguments()
 
     def _over(self, planned: PlannedTrial) -> bool:
         """Whether there is nothing more to learn: no two arms are left, or a look has decided."""
@@ -260,24 +262,25 @@ class _Run:
         self._store.save_trial(trial)
         return trial
 
-    def _compare_arguments(self, trial: Trial) -> None:
-        """Say, and ask once more while it costs little, when a server reports more than the arm changed."""
-        first = next((t for t in self._trials if t.arm == self._plan.arms[0].name and t.points), None)
-        mine = [t for t in self._trials if t.arm == trial.arm and t.points]
-        if first is None or trial.arm == first.arm or len(mine) != 1:
-            return
-        arm = next(arm for arm in self._plan.arms if arm.name == trial.arm)
-        added = (*arm.args, *(word for recipe in arm.recipes for word in recipe.args))
-        meant = {word.lstrip("-").replace("-", "_") for word in flags(added)}
-        more = tuple(
-            name for name in changed_arguments(first.server.args, trial.server.args) if name not in meant
-        )
-        if not more:
-            return
-        said = f"arms {first.arm} and {trial.arm} differ in more than was meant: {listed(more)}"
-        self._site.progress.warn(said)
-        if trial.pair is None:
-            ask(self._site, f"{said}. Go on?")
+    def _compare_arguments(self) -> None:
+        """Once an arm: say in what its server says it differs, and ask where that is more than was meant."""
+        first, *others = self._plan.arms
+        started = {trial.arm: trial for trial in reversed(self._trials) if trial.points}
+        for arm in others:
+            if arm.name in self._compared or not {first.name, arm.name} <= started.keys():
+                continue
+            self._compared.add(arm.name)
+            one, other = (started[name].server.args for name in (first.name, arm.name))
+            changed = changed_arguments(one, other)
+            if changed:
+                told = ", ".join(_told(name, one.get(name), other.get(name)) for name in changed[:_TOLD])
+                self._site.progress.note(f"the servers of {first.name} / {arm.name} report: {told}")
+            meant = meant_arguments((first, arm))
+            more = tuple(name for name in changed if name not in meant)
+            if more:
+                said = f"arms {first.name} and {arm.name} differ in more than was meant: {listed(more)}"
+                self._site.progress.warn(said)
+                ask(self._site, f"{said}. Go on?")
 
     def _leave(self) -> tuple[str, OeactlError | None]:
         """Leave the host as the plan declared: what was done, and why it could not be."""
@@ -378,6 +381,10 @@ class _Run:
         what = f"{len(wrong)} of {len(run.trials)} trials failed or have void levels"
         hint = f"oeactl results show {run.plan.run_id}"
         return VoidMeasurement(what, where=run.path, hint=hint)
+
+
+def _told(name: str, one: object, other: object) -> str:
+    return f"{name} {redact_text(str(one))} / {redact_text(str(other))}"
 
 
 def _has_void(trial: Trial) -> bool:

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from oeactl.core import stats
 from oeactl.core.caches import Policy, caches_line
 from oeactl.core.change import Change
-from oeactl.core.design import arrange, sweeps, warm_sweep
-from oeactl.core.experiment import Analysed, Design, Foreseen, Leave
+from oeactl.core.compare import launch_differences
+from oeactl.core.design import arrange, fitting_pairs, sweeps, warm_sweep
+from oeactl.core.experiment import Analysed, Design, Foreseen, LaunchDifference, Leave
 from oeactl.core.host import ServerState, Survey
 from oeactl.core.inventory import Host
 from oeactl.core.launch import added_fault, launch_fault
@@ -55,6 +57,7 @@ class Order:
     api: what the light client asks by. experts: also see which are used, after each level of a pair.
     token: 8 hex digits. modules: files to hash beside those of the recipes. trial_s: what one trial takes, if
     somebody knows better than past runs. caches: kept warm, or wiped before every start.
+    budget_s: makes the number of pairs.
     """
 
     what: Literal["ab", "aa", "scan"]
@@ -75,6 +78,7 @@ class Order:
     api: str | None = None
     caches: Policy = "keep"
     experts: bool = False
+    budget_s: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,6 +102,9 @@ def prepare(site: Site, driver: Driver, store: Store, order: Order, *, only: boo
 
     Raises UsageError, Refused where a recipe cannot be planned, Locked, Unreachable.
     """
+    runs = store.list().runs
+    past = trial_seconds(runs, site.host.name, order.sweep)
+    order = _fitted(order, past)
     _check(site, order)
     for arm in order.arms:
         for wanted in arm.wanted:
@@ -113,9 +120,7 @@ def prepare(site: Site, driver: Driver, store: Store, order: Order, *, only: boo
     state = server_of(site).state(health=False)
     original = pristine(survey)
     builds, notes = _builds(site, order.arms, original)
-    runs = store.list().runs
     plan = _plan(site, driver, order, builds, survey, runs, running=is_running(state))
-    past = trial_seconds(runs, site.host.name, order.sweep)
     return Prepared(
         plan=plan,
         builds={build.arm.name: build for build in builds},
@@ -128,6 +133,7 @@ def prepare(site: Site, driver: Driver, store: Store, order: Order, *, only: boo
             gpus=site.host.server.gpus if site.host.server else None,
             on_host=tuple(layer.recipe for layer in survey.journal.layers),
             notes=(*notes, *_cache_notes(site, order)),
+            launch=_launch_differences(site, plan.arms, order),
         ),
         changes=changes_to_come(site, builds, original, plan.run_id),
     )
@@ -152,6 +158,45 @@ def prepare_again(
         state=server_of(site).state(health=False),
         foreseen=Foreseen(on_host=tuple(layer.recipe for layer in survey.journal.layers)),
     )
+
+
+def _fitted(order: Order, past_s: float | None) -> Order:
+    """The order with as many pairs as its budget holds. Raises UsageError where no two fit, or none knows."""
+    if order.budget_s is None:
+        return order
+    trial_s = order.trial_s or past_s
+    if trial_s is None:
+        raise UsageError(
+            "what one trial takes is not known, so nobody can tell how many fit",
+            where="--budget",
+            hint="--trial-takes 12m; after a first run on this host with this load it is known",
+        )
+    arms, warm = len(order.arms), _warms(order)
+    pairs = fitting_pairs(order.budget_s, trial_s, arms, warm=warm)
+    if pairs < 2:
+        least = trial_s * ((arms if warm else 0) + 2 * arms + 1)
+        raise UsageError(
+            f"the budget holds no two pairs: at {trial_s:.0f} s a trial they take {least / 60:.0f} minutes",
+            where="--budget",
+            hint=f"--budget {math.ceil(least / 60)}m, a lighter load, or --no-warm",
+        )
+    return replace(order, pairs=pairs)
+
+
+def _launch_differences(site: Site, arms: Sequence[Arm], order: Order) -> tuple[LaunchDifference, ...]:
+    """In what the arms are begun differently. Raises UsageError for two arms that are one build."""
+    server = site.host.server
+    found = launch_differences(server.argv, server.env, arms) if server else ()
+    seen: dict[object, str] = {}
+    for at, arm in enumerate(arms):
+        build = (tuple(recipe.digest for recipe in arm.recipes), tuple(one.values[at] for one in found))
+        if build in seen and order.what != "aa":
+            raise UsageError(
+                f"arms {seen[build]} and {arm.name} are the same build: {arm.described}",
+                hint="values that differ, also from hosts.yaml; oeactl aa compares a build with itself",
+            )
+        seen.setdefault(build, arm.name)
+    return found
 
 
 def _check(site: Site, order: Order) -> None:
@@ -232,6 +277,7 @@ def _plan(
         api=order.api,
         looks=tuple(range(stats.FIRST_LOOK, order.pairs)) if order.looks else (),
         leave=order.leave,
+        budget_s=order.budget_s,
         caches=order.caches,
         launch_sha256=launch_sha256(site.host),
         known_sd=known_sd(

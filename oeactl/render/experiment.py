@@ -30,7 +30,7 @@ def plan_view(plan: Plan, foreseen: Foreseen, *, width: int) -> Any:
 
     design = _design(plan)
     return Group(
-        *(Text(line) for line in arm_lines(plan)),
+        *(Text(line) for line in (*arm_lines(plan), *launch_lines(plan, foreseen))),
         table(fitting(_trial_columns(plan), width)),
         *(Text(line) for line in (*_costs(plan, foreseen), *sees(design, len(plan.arms)), *_ways(design))),
         *(Text(note, style="dim") for note in foreseen.notes),
@@ -49,6 +49,7 @@ def plan_document(plan: Plan, foreseen: Foreseen) -> dict[str, Any]:
         "gpu_hours": _gpu_hours(plan, foreseen),
         "smallest_effect": _smallest(_design(plan), len(plan.arms)),
         "on_host": list(foreseen.on_host),
+        "launch": msgspec.to_builtins(foreseen.launch),
         "notes": list(foreseen.notes),
     }
 
@@ -80,6 +81,20 @@ def conclusion_document(run: Run, left: str | None = None) -> dict[str, Any]:
 def arm_lines(plan: Plan) -> list[str]:
     """'A  pristine', 'B  oea (k0=4)'."""
     return [f"{arm.name}  {arm.described}" for arm in plan.arms]
+
+
+def launch_lines(plan: Plan, foreseen: Foreseen) -> list[str]:
+    """'launch: --max-running-requests 64 (A), 128 (B)': in what the servers are begun differently."""
+    if not foreseen.launch:
+        return ["all arms' servers are begun alike: same arguments, same environment"]
+    return [
+        f"launch: {one.name} "
+        + ", ".join(
+            f"{'not given' if value is None else value or 'given'} ({arm.name})"
+            for arm, value in zip(plan.arms, one.values, strict=True)
+        )
+        for one in foreseen.launch
+    ]
 
 
 def verdict_lines(verdict: Verdict, plan: Plan) -> list[str]:
@@ -177,6 +192,8 @@ def _gpu_hours(plan: Plan, foreseen: Foreseen) -> float | None:
 
 
 def _ways(design: Design) -> Iterable[str]:
+    if design.budget_s is not None:
+        yield f"{design.pairs} pairs: as many as fit into {duration(design.budget_s)}"
     looks = f", looks after pairs {', '.join(map(str, design.looks))}" if design.looks else ""
     yield (
         f"{design.analysis} analysis, alpha {design.alpha:g}{looks}, margin {design.margin:.0%}, "

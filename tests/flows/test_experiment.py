@@ -26,7 +26,7 @@ from oeactl.errors import (
 from oeactl.flows.experiment import Concluded
 from oeactl.flows.planning import ArmOrder
 from tests.support.answers import prose
-from tests.support.experiment_world import Experimenter, patched_arm
+from tests.support.experiment_world import Experimenter, MeasuredEngine, patched_arm
 from tests.support.site_world import PRISTINE, After, a_recipe, another_recipe, held, pending
 
 CTRL_C = KeyboardInterrupt()
@@ -300,35 +300,126 @@ def test_arguments_and_environment_of_an_arm_reach_its_server_and_no_other(ann: 
         assert not with_it[4]
 
 
-def test_an_arm_that_differs_in_more_than_was_meant_is_a_question(ann: Experimenter) -> None:
-    def factor(layers: tuple[Layer, ...]) -> float:
-        return 1.0
-
-    ann.world.factor = factor
+def reporting(ann: Experimenter, more: dict[str, object]) -> None:
+    """The servers of arms with an argument of their own report ``more`` than the others."""
     info = dict(ann.world.info)
-    ann.world.shows = "eager"
-    order = ann.prepare(ArmOrder(), ArmOrder(args=("--page-size", "4")), what="scan", warm=True)
 
-    class Info(dict):  # type: ignore[type-arg]
-        pass
+    class Telling(MeasuredEngine):
+        def info(self) -> dict[str, object]:
+            launched = ann.world.launches[-1].argv if ann.world.launches else ()
+            return {**info, **(more if "--page-size" in launched else {})}
 
-    ann.world.info = Info(info)
-    starts: list[int] = []
+    ann.site = replace(ann.site, engine=Telling(ann.world))
 
-    def told() -> dict[str, object]:
-        starts.append(ann.world.starts)
-        more = {"page_size": 4, "attention_backend": "other"} if ann.world.starts % 2 == 0 else {}
-        return {**info, **more}
 
-    engine = ann.site.engine
-    assert engine is not None
-    engine.info = told  # type: ignore[method-assign]
-    from oeactl.flows import experiment
+class Answers:
+    """Somebody who answers each question in turn."""
 
-    done = experiment.conduct(ann.site, ann.driver, ann.store, order)
+    def __init__(self, *answers: bool) -> None:
+        self._answers = list(answers)
+
+    def confirm(self, question: str) -> bool:
+        return self._answers.pop(0)
+
+
+@pytest.mark.parametrize("warm", [True, False])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_an_arm_that_differs_in_more_than_was_meant_is_a_question(
+    ann: Experimenter, warm: bool, seed: int
+) -> None:
+    """Whichever arm comes first, and whether or not a start was spent to warm up."""
+    reporting(ann, {"page_size": 4, "attention_backend": "other"})
+    wide = ArmOrder(args=("--page-size", "4"))
+    done = ann.run(ArmOrder(), wide, what="scan", warm=warm, seed=seed, pairs=2)
     assert done.error is None
     asked = [line for line in ann.world.asked if line.startswith("ask")]
     assert len(asked) == 2 and "attention_backend" in asked[1] and "page_size" not in asked[1]
+
+
+def test_a_no_to_what_was_not_meant_ends_the_run_and_leaves_the_host_in_order(ann: Experimenter) -> None:
+    reporting(ann, {"attention_backend": "other"})
+    ann.site = replace(ann.site, prompt=Answers(True, False))
+    done = ann.run(ArmOrder(), ArmOrder(args=("--page-size", "4")), what="scan", warm=True)
+    assert isinstance(done.error, Interrupted)
+    assert len(done.run.trials) == 2
+    left_pristine(ann)
+
+
+def test_what_was_meant_is_told_and_not_asked(ann: Experimenter) -> None:
+    reporting(ann, {"page_size": 4})
+    done = ann.run(ArmOrder(), ArmOrder(args=("--page-size", "4")), what="scan", pairs=2)
+    assert done.error is None
+    assert len([line for line in ann.world.asked if line.startswith("ask")]) == 1
+
+
+def test_in_what_the_arms_are_begun_differently_is_known_before_the_start(ann: Experimenter) -> None:
+    prepared = ann.prepare(
+        ArmOrder(),
+        ArmOrder(args=("--page-size", "4"), env={"NCCL_ALGO": "Ring"}),
+        ArmOrder(args=("--page-size=8",)),
+        what="scan",
+        only=True,
+    )
+    told = {one.name: one.values for one in prepared.foreseen.launch}
+    assert told == {"--page-size": (None, "4", "8"), "NCCL_ALGO": (None, "Ring", None)}
+    assert ann.prepare(only=True).foreseen.launch == ()
+
+
+def test_two_arms_that_are_one_build_are_refused(ann: Experimenter) -> None:
+    alike = (ArmOrder(args=("--page-size", "4")), ArmOrder(args=("--page-size=4",)))
+    with pytest.raises(UsageError, match="arms B and C are the same build"):
+        ann.prepare(ArmOrder(), *alike, what="scan")
+    with pytest.raises(UsageError, match="arms A and B are the same build"):
+        ann.prepare(patched_arm(), patched_arm(), what="scan")
+
+
+@pytest.mark.parametrize(
+    ("budget_s", "arms", "warm", "pairs"),
+    [
+        (3 * 3600, 2, True, 7),  # 18 restarts of 600 s: 2 to warm up, 1 at the end, 7 pairs
+        (3 * 3600, 2, False, 8),
+        (3 * 3600, 4, True, 3),
+        (4200, 2, True, 2),
+    ],
+)
+def test_a_budget_picks_the_number_of_pairs(
+    ann: Experimenter, budget_s: float, arms: int, warm: bool, pairs: int
+) -> None:
+    orders = (ArmOrder(), *(patched_arm(size) for size in range(4, 3 + arms)))
+    prepared = ann.prepare(*orders, budget_s=budget_s, trial_s=600.0, warm=warm, what="scan", only=True)
+    assert prepared.plan.design is not None
+    assert (prepared.plan.design.pairs, prepared.plan.design.budget_s) == (pairs, budget_s)
+    takes_s = 600.0 * (len(prepared.plan.trials) + 1)
+    assert takes_s <= budget_s < takes_s + 600.0 * arms
+
+
+def test_a_budget_that_holds_no_two_pairs_or_of_unknown_trials_is_refused(ann: Experimenter) -> None:
+    with pytest.raises(UsageError, match="holds no two pairs") as small:
+        ann.prepare(budget_s=1800, trial_s=600.0)
+    assert "--budget 50m" in (small.value.hint or "")
+    with pytest.raises(UsageError, match="not known") as unknown:
+        ann.prepare(budget_s=1800)
+    assert "--trial-takes" in (unknown.value.hint or "")
+
+
+def test_a_budget_is_met_by_what_past_trials_took(ann: Experimenter) -> None:
+    first = ann.run()
+    took = [(t.ended_at - t.started_at).total_seconds() for t in first.run.trials if t.ended_at]
+    prepared = ann.prepare(budget_s=12 * max(took), only=True)
+    assert prepared.plan.design is not None and prepared.plan.design.pairs == 5
+
+
+def test_a_level_that_hangs_is_a_void_row_and_the_others_go_on(ann: Experimenter) -> None:
+    stuck = "it took longer than 300 s and was ended"
+    ann.world.fails = lambda layers, point: stuck if layers and point.concurrency == 16 else None
+    done = ann.run()
+    assert done.error is not None and done.error.exit_code == 8
+    found = verdict(done)
+    assert (found.says, found.levels) == ("improved", (4,))
+    assert any("level 16" in reason for reason in found.reasons)
+    void = [point for t in done.run.trials for point in t.points if not point.valid]
+    assert len(void) == 3 and all(stuck in point.reasons[0] for point in void)
+    left_pristine(ann)
 
 
 @pytest.mark.parametrize("step", ["stop", "write", "start", "ready", "complete", "measured", "warm-up"])
@@ -404,6 +495,23 @@ def test_a_killed_client_is_taken_up_from_what_lies_on_the_disk(ann: Experimente
     assert done.error is None and verdict(done).says == "improved"
     names = [trial.name for trial in done.run.trials]
     assert names.count("002-B-2") + names.count("002-A-2") == 1
+    left_pristine(ann)
+
+
+def test_a_host_that_was_rebooted_in_between_is_taken_up_too(ann: Experimenter) -> None:
+    """The client was cut off; the machine came back with files, journal and lease, and no server."""
+
+    class Killed(BaseException):
+        pass
+
+    ann.world.meets("measured", *[None] * 5, Killed())
+    with pytest.raises(Killed):
+        kill(ann)
+    ann.world.running, ann.world.proofs = None, ()
+    ann.world.time += 900.0
+    done = ann.resume()
+    assert done.error is None and verdict(done).says == "improved"
+    assert verdict(done).effect.pairs == 3  # type: ignore[union-attr]
     left_pristine(ann)
 
 

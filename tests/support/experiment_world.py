@@ -33,8 +33,9 @@ SIZE = {"size": "4"}
 class ExperimentWorld(World):
     """starts: servers begun so far. texts: what is answered. rate: tok/s by the level. log: of the server.
 
-    kernels: what the compilation caches hold; a build's own are compiled at its first start, which is then
-    slower by ``penalty`` (1: nothing is compiled). wiped: how often the caches were emptied.
+    fails: why a level of a build cannot be measured though its server lives. kernels: what the compilation
+    caches hold; a build's own are compiled at its first start, which is slower by ``penalty`` (1: nothing
+    is compiled). wiped: how often the caches were emptied.
     """
 
     def __init__(self, *, running: bool = True) -> None:
@@ -48,6 +49,7 @@ class ExperimentWorld(World):
         self.noise: Callable[[int], float] = lambda start: NOISE[start * 7 % len(NOISE)]
         self.refuses_launch: Callable[[Launch], bool] = lambda launch: False
         self.dies: Callable[[tuple[Layer, ...], Point], bool] = lambda layers, point: False
+        self.fails: Callable[[tuple[Layer, ...], Point], str | None] = lambda layers, point: None
         self.kernels: set[str] = set()
         self.penalty = 1.0
         self.slowed = 1.0
@@ -148,6 +150,9 @@ class MeasuringDriver:
             return PointMeasured(argv=("-m", "client"), failure="connection refused")
         if request.phase == "warm-up":
             point = msgspec.structs.replace(point, requests=point.warmup_requests)
+        failure = world.fails(world.running.layers, point)
+        if failure is not None:
+            return PointMeasured(argv=("-m", "client"), failure=failure, tail=("waiting", failure))
         texts = world.texts(point) if world.texts else ()
         return PointMeasured(
             argv=("-m", "client"),
