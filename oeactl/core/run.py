@@ -297,6 +297,13 @@ class PointRecord(Value, frozen=True, kw_only=True):
     watched: Watched | None = None
     watched_raw: RawFile | None = None
 
+    @property
+    def accept_length(self) -> float | None:
+        """Tokens a verification of drafts: by the client's account of its requests, else the engine's."""
+        told = self.measurement.accept_length if self.measurement else None
+        engine = self.watched.engine if self.watched else None
+        return told if told is not None or engine is None else engine.accept_length
+
 
 class Trial(Value, frozen=True, kw_only=True):
     """One build on one server start, swept once. outcome 'unfinished': its end was never written.

@@ -16,6 +16,7 @@ from oeactl.core.host import Value
 from oeactl.core.load import Distribution
 from oeactl.core.redact import is_secret_name, redact_text
 from oeactl.core.run import Arm, Attachment, Listing, Metric, PointRecord, Run, Trial
+from oeactl.core.telemetry import CardLoad
 from oeactl.core.verdicts import is_finished
 
 Kind = Literal["text", "integer", "number", "flag", "time"]
@@ -43,6 +44,18 @@ def _spread(name: str, figure: str) -> Callable[[Run, Trial, PointRecord], float
     def value(run: Run, trial: Trial, point: PointRecord) -> float | None:
         found: Distribution | None = getattr(point.measurement, name, None)
         return None if found is None else float(getattr(found, figure))
+
+    return value
+
+
+def _seen(*path: str) -> Callable[..., Any]:
+    """What ``path`` leads to from the last of the things that a row is of; None where a step is missing."""
+
+    def value(*things: Any) -> Any:
+        found = things[-1]
+        for name in path:
+            found = getattr(found, name, None)
+        return found
 
     return value
 
@@ -141,6 +154,37 @@ _POINTS: _Columns = (
         for figure in ("mean", "median", "p99")
     ),
     ("experts_distinct_mean", "number", lambda r, t, p: p.experts and p.experts.distinct_mean),
+    ("steady_tokens_per_s", "number", _seen("steady", "output_tokens_per_s")),
+    ("warmed_up", "flag", _seen("warm_up", "steady")),
+    ("running_mean", "number", _seen("watched", "engine", "running", "mean")),
+    ("waiting_mean", "number", _seen("watched", "engine", "waiting", "mean")),
+    ("queue_s", "number", _seen("watched", "engine", "queue_s")),
+    ("kv_used_tokens_max", "number", _seen("watched", "engine", "kv_used_tokens", "max")),
+    ("kv_available_tokens_min", "number", _seen("watched", "engine", "kv_available_tokens", "min")),
+    ("kv_total_tokens", "integer", _seen("watched", "engine", "kv_total_tokens")),
+    ("accept_length", "number", _seen("accept_length")),
+    ("cpu_busy_mean", "number", _seen("watched", "cpu_busy", "mean")),
+    ("clock_offset_s", "number", _seen("watched", "clock_offset_s")),
+)
+_CARDS: _Columns = (
+    ("run_id", "text", lambda r, t, p, c: r.plan.run_id),
+    ("trial", "text", lambda r, t, p, c: t.name),
+    ("concurrency", "integer", lambda r, t, p, c: p.point.concurrency),
+    ("card", "integer", _seen("index")),
+    ("uuid", "text", _seen("uuid")),
+    ("used", "flag", _seen("used")),
+    ("samples", "integer", _seen("samples")),
+    ("sm_mhz_mean", "number", _seen("sm_mhz", "mean")),
+    ("sm_mhz_min", "number", _seen("sm_mhz", "min")),
+    ("memory_mhz_mean", "number", _seen("memory_mhz", "mean")),
+    ("power_w_mean", "number", _seen("power_w", "mean")),
+    ("power_w_max", "number", _seen("power_w", "max")),
+    ("power_limit_w", "number", _seen("power_limit_w")),
+    ("temperature_c_max", "number", _seen("temperature_c", "max")),
+    ("busy_percent_mean", "number", _seen("busy_percent", "mean")),
+    ("memory_used_mib_max", "number", _seen("memory_used_mib", "max")),
+    ("memory_total_mib", "number", _seen("memory_total_mib")),
+    ("throttled", "text", lambda r, t, p, c: _throttled(c)),
 )
 _GATES: _Columns = (
     ("run_id", "text", lambda r, t, p, g: r.plan.run_id),
@@ -192,6 +236,7 @@ def tables(listing: Listing) -> tuple[Table, ...]:
         _table("arms", "the builds of a run", _ARMS, _arms(runs)),
         _table("trials", "one server start of one build", _TRIALS, _trials(runs)),
         points(runs),
+        _table("cards", "each GPU while a level was measured", _CARDS, _cards(runs)),
         _table("gates", "what each level was judged by", _GATES, _gates(runs)),
         _table("verdicts", "each arm against the first", _VERDICTS, _verdicts(runs)),
         _table("metrics", "what other tools measured of the same build", _METRICS, _metrics(runs)),
@@ -227,6 +272,22 @@ def _points(runs: Iterable[Run]) -> Iterable[tuple[Run, Trial, PointRecord]]:
 
 def _gates(runs: Iterable[Run]) -> Iterable[tuple[Run, Trial, PointRecord, Gate]]:
     return ((run, trial, point, gate) for run, trial, point in _points(runs) for gate in point.gates)
+
+
+def _cards(runs: Iterable[Run]) -> Iterable[tuple[Run, Trial, PointRecord, CardLoad]]:
+    return (
+        (run, trial, point, card)
+        for run, trial, point in _points(runs)
+        if point.watched is not None
+        for card in point.watched.cards
+    )
+
+
+def _throttled(card: CardLoad) -> str | None:
+    """'power cap 12%'; empty where nothing held it down, None where it does not say."""
+    if card.throttled is None:
+        return None
+    return ", ".join(f"{reason} {share:.0%}" for reason, share in sorted(card.throttled.items()))
 
 
 def _verdicts(runs: Iterable[Run]) -> Iterable[tuple[Run, Verdict]]:

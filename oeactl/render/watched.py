@@ -25,10 +25,14 @@ def watched_table(trial: Trial, *, width: int) -> Any | None:
         Column(head="level", cells=tuple(map(level_name, points))),
         Column(head="running\nmean", cells=_engine(points, lambda e: _mean(e.running, "{:,.1f}")), keep=1),
         Column(head="waiting\nmean", cells=_engine(points, lambda e: _mean(e.waiting, "{:,.1f}")), keep=1),
-        Column(head="queue\nms", cells=_engine(points, lambda e: _plain(e.queue_s, 1e3)), keep=5),
+        Column(head="queue\nms", cells=_engine(points, lambda e: _plain(e.queue_s, "{:,.1f}", 1e3)), keep=5),
         Column(head="KV used\nmost", cells=_engine(points, lambda e: _most(e.kv_share, "{:.0%}")), keep=2),
         Column(head="KV tokens\nfree, least", cells=_engine(points, _free), keep=6),
-        Column(head="accept\nlength", cells=_accepted(points), keep=4),
+        Column(
+            head="accept\nlength",
+            cells=tuple(_plain(point.accept_length, "{:.2f}") for point in points),
+            keep=4,
+        ),
         Column(head="host\nCPU", cells=_seen(points, lambda w: _mean(w.cpu_busy, "{:.0%}")), keep=7),
         Column(head="SM MHz\nmean", cells=_cards(points, lambda c: c.sm_mhz), keep=1),
         Column(head="W a GPU\nmean", cells=_cards(points, lambda c: c.power_w), keep=3),
@@ -56,18 +60,6 @@ def _cards(points: Sequence[PointRecord], of: Callable[[CardLoad], Spread | None
     return _seen(points, text)
 
 
-def _accepted(points: Sequence[PointRecord]) -> tuple[str, ...]:
-    """By the client's account of the very requests, else by the engine's own."""
-
-    def text(point: PointRecord) -> str:
-        told = point.measurement.accept_length if point.measurement else None
-        if told is None and point.watched is not None and point.watched.engine is not None:
-            told = point.watched.engine.accept_length
-        return _DASH if told is None else f"{told:.2f}"
-
-    return tuple(map(text, points))
-
-
 def _hottest(seen: Watched) -> str:
     most = [card.temperature_c.max for card in seen.loaded if card.temperature_c is not None]
     return f"{max(most):.0f}" if most else _DASH
@@ -85,5 +77,5 @@ def _most(found: Spread | None, form: str) -> str:
     return _DASH if found is None else form.format(found.max)
 
 
-def _plain(value: float | None, scale: float) -> str:
-    return _DASH if value is None else f"{value * scale:,.1f}"
+def _plain(value: float | None, form: str, scale: float = 1.0) -> str:
+    return _DASH if value is None else form.format(value * scale)

@@ -54,6 +54,21 @@ def test_every_run_arm_trial_level_gate_and_verdict_is_a_row() -> None:
     assert found["skipped"][0]["why"] == "not whole JSON: cut"
 
 
+def test_each_card_of_a_level_that_was_watched_is_a_row() -> None:
+    found = by_name(a_listing())
+    cards = [row for row in found["cards"] if row["run_id"] == a_run().plan.run_id][:2]
+    assert [(row["concurrency"], row["card"], row["used"]) for row in cards] == [(4, 0, True), (4, 1, True)]
+    card, level = found["cards"][0], found["points"][0]
+    assert (card["sm_mhz_mean"], card["power_w_max"], card["throttled"]) == (1980, 431, "")
+    assert (level["kv_used_tokens_max"], level["kv_available_tokens_min"], level["queue_s"]) == (
+        384,
+        3712,
+        0.004,
+    )
+    assert (level["accept_length"], level["steady_tokens_per_s"]) == (None, None)
+    assert found["points"][1]["kv_total_tokens"] is None
+
+
 def test_what_is_void_or_failed_is_a_row_that_says_why() -> None:
     found = by_name(a_listing())
     good, void = found["points"][:2]
