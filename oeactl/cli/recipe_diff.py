@@ -37,7 +37,10 @@ EditedOption = Annotated[
     Path | None, typer.Option("--from-edited", metavar="FILE", help="A module edited by hand, whole.")
 ]
 PristineOption = Annotated[
-    Path | None, typer.Option("--pristine", metavar="FILE", help="With --from-edited: as it was before.")
+    Path | None,
+    typer.Option(
+        "--pristine", metavar="FILE", help="With --from-edited: as it was, if not the engine's own."
+    ),
 ]
 ModuleOption = Annotated[
     str | None, typer.Option("--module", metavar="NAME", help="With --from-edited: which module it is.")
@@ -51,6 +54,7 @@ OutputOption = Annotated[
 @command(
     "oeactl recipe import fix.diff --engine sglang==0.5.16",
     "oeactl recipe import fix.diff --id warm-sampler --root /root/sglang/python",
+    "oeactl recipe import --from-edited topk.py --module sglang.srt.layers.moe.topk --engine sglang==0.5.16",
     "oeactl recipe import --from-edited topk.py --pristine topk.orig.py --module sglang.srt.layers.moe.topk",
     name="import",
 )
@@ -80,8 +84,8 @@ def import_diff(
     if diff is not None:
         title, changes, outside, version = _from_diff(diff, engine, root)
     else:
-        title, changes = _from_edited(edited or Path(), pristine, module)
-        outside, version = (), None
+        outside = ()
+        title, changes, version = _from_edited(edited or Path(), pristine, module, engine, root)
     origin = diff or edited or Path()
     name = id or _id_of(origin)
     made = import_recipe(
@@ -156,22 +160,47 @@ def _change(file: FileDifference, names: Sequence[str], survey: Survey) -> FileC
         ) from error
 
 
-def _from_edited(edited: Path, pristine: Path | None, module: str | None) -> tuple[str, list[FileChange]]:
+def _from_edited(
+    edited: Path, pristine: Path | None, module: str | None, engine: str | None, root: Path | None
+) -> tuple[str, list[FileChange], str | None]:
+    """Title, the module before and after, and the engine's version where one is named."""
     from oeactl.core.import_recipe import FileChange
     from oeactl.errors import UsageError
 
-    if pristine is None:
-        raise UsageError("--from-edited goes with --pristine FILE, the module as it was", where=str(edited))
+    if (pristine is None) == (engine is None and root is None):
+        raise UsageError(
+            "--from-edited goes with the module as it was",
+            where=str(edited),
+            hint="--engine sglang==0.5.16, --root FOLDER, or --pristine FILE",
+        )
+    after = _read(edited)
     if module is not None:
-        path = f"{module.replace('.', '/')}.py"
+        names = [f"{module.replace('.', '/')}{end}" for end in (".py", "/__init__.py")]
     else:
-        found = [name for file in (edited, pristine) for name in _candidates(file.absolute().as_posix())]
-        if not found:
-            raise UsageError(
-                "which module is it?", where=str(edited), hint=f"--module {PACKAGE}.srt.layers.sampler"
-            )
-        path = found[-1]
-    return edited.stem, [FileChange(path=path, before=_read(pristine), after=_read(edited))]
+        files = [edited] if pristine is None else [edited, pristine]
+        names = [name for file in files for name in _candidates(file.absolute().as_posix())][-1:]
+    if not names:
+        raise UsageError(
+            "which module is it?", where=str(edited), hint=f"--module {PACKAGE}.srt.layers.sampler"
+        )
+    if pristine is not None:
+        return edited.stem, [FileChange(path=names[0], before=_read(pristine), after=after)], None
+    path, before, version = _engines_own(names, engine, root)
+    return edited.stem, [FileChange(path=path, before=before, after=after)], version
+
+
+def _engines_own(
+    names: Sequence[str], engine: str | None, root: Path | None
+) -> tuple[str, bytes, str | None]:
+    """The first of ``names`` that the engine has, its bytes, and the engine's version."""
+    from oeactl.errors import Refused
+
+    with engine_here(PACKAGE, engine, root, names) as (files, request):
+        survey = files.survey(request)
+    for state in survey.files:
+        if not state.missing and state.data is not None:
+            return state.module, state.data, survey.engine.version
+    raise Refused(f"{PACKAGE} {survey.engine.version} has no file {names[0]}", where=survey.engine.root)
 
 
 def _read(path: Path) -> bytes:

@@ -181,22 +181,26 @@ def _run(recipe: Recipe, case: Case, transformer: Transformer | None) -> CaseRes
             return _run_launch(recipe, case)
         made = outcome(recipe, case, transformer)
     except CannotPlace as refusal:
-        said = "\n".join(line for reason in refusal.reasons for line in reason.lines())
-        return CaseResult(name=case.name, ok=_as_expected(case, said), why=said)
+        return _refused(case, "\n".join(line for reason in refusal.reasons for line in reason.lines()))
     except (UsageError, Refused) as error:
-        return CaseResult(name=case.name, ok=_as_expected(case, error.what), why=error.what)
+        return _refused(case, error.what)
     if case.refuses is not None:
         return CaseResult(name=case.name, ok=False, why=f"was not refused, expected: {case.refuses}")
     if case.sha256 is not None:
         found = hashlib.sha256(made).hexdigest()
-        return CaseResult(name=case.name, ok=found == case.sha256, why=f"sha256 {found}")
+        ok = found == case.sha256
+        why = "" if ok else f"what comes out has sha256 {found}, expected was {case.sha256}"
+        return CaseResult(name=case.name, ok=ok, why=why)
     after = case.after or b""
     diff = unified(after, made, "after.py", "what the recipe makes of before.py")
     return CaseResult(name=case.name, ok=made == after, diff=diff)
 
 
-def _as_expected(case: Case, said: str) -> bool:
-    return case.refuses is not None and case.refuses in said
+def _refused(case: Case, said: str) -> CaseResult:
+    if case.refuses is not None and case.refuses in said:
+        return CaseResult(name=case.name, ok=True, why=said)
+    wanted = "no refusal" if case.refuses is None else f"these words of it: {case.refuses}"
+    return CaseResult(name=case.name, ok=False, why=f"it is refused, and expected was {wanted}\n{said}")
 
 
 def _run_launch(recipe: Recipe, case: Case) -> CaseResult:

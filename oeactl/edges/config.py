@@ -100,7 +100,8 @@ def recipe_path(root: Path | None, recipe: str) -> Path:
         return folder
     if recipe and folder.is_dir():
         raise UsageError("there is no recipe.yaml in this folder", where=recipe)
-    meant = nearest(recipe, folders)
+    here = Path("recipes") / recipe
+    meant = str(here) if recipe and (here / "recipe.yaml").is_file() else nearest(recipe, folders)
     raise UsageError(
         f"unknown recipe '{recipe}'",
         hint=f"did you mean '{meant}'?" if meant else f"recipes: {', '.join(sorted(folders)) or 'none'}",

@@ -5,13 +5,14 @@ Owns: the wording of patch and revert. Refuses: to print, and to decide what is 
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from oeactl.render.diff import coloured, unified_diff
 
 if TYPE_CHECKING:
-    from oeactl.core.host import Survey
+    from oeactl.core.host import Layer, Survey
     from oeactl.core.outcomes import OnRecord, Patched, Reverted, Served
     from oeactl.core.plan import Planned
     from oeactl.core.proof import Verdict
@@ -20,6 +21,16 @@ if TYPE_CHECKING:
 def parameters(values: dict[str, Any]) -> str:
     """``k0=4 min_tokens=2``."""
     return " ".join(f"{name}={value}" for name, value in values.items())
+
+
+def named(layer: Layer) -> str:
+    """``oea (k0=4)``; of a recipe without parameters its id alone."""
+    return f"{layer.recipe} ({parameters(layer.parameters)})" if layer.parameters else layer.recipe
+
+
+def launch_words(layer: Layer) -> str:
+    """What a recipe adds to the server's launch, as a shell would take it; '' for nothing."""
+    return shlex.join([*layer.args, *(f"{name}={value}" for name, value in layer.env.items())])
 
 
 def planned_lines(plan: Planned, survey: Survey, *, whole: bool) -> Any:
@@ -34,7 +45,9 @@ def planned_lines(plan: Planned, survey: Survey, *, whole: bool) -> Any:
         changed = f", with local changes {engine.git_dirty_sha256[:12]}" if engine.git_dirty_sha256 else ""
         text.append(f"  git commit {engine.git_commit}{changed}\n")
     text.append(f"{plan.recipe} r{plan.revision}", "bold")
-    text.append(f"  {parameters(plan.parameters)}  plan {plan.digest[:12]}\n")
+    text.append(
+        f"{'  '.join(['', *filter(None, [parameters(plan.parameters)]), f'plan {plan.digest[:12]}'])}\n"
+    )
     for file in plan.files:
         diff = unified_diff(file.path, file.before, file.after)
         added, removed = _counts(diff)
@@ -45,6 +58,8 @@ def planned_lines(plan: Planned, survey: Survey, *, whole: bool) -> Any:
             text.append("\n")
             text.append(coloured(diff))
             text.append("\n")
+    if words := launch_words(plan.layer):
+        text.append(f"  the server is started with {words}\n")
     text.rstrip()
     return text
 
@@ -57,7 +72,8 @@ def _counts(diff: str) -> tuple[int, int]:
 def patched_lines(outcome: Patched, host: str) -> str:
     """How a patch ended, in a few lines."""
     layer = outcome.plan.layer
-    what = f"{layer.recipe} r{layer.revision} ({parameters(layer.parameters)})"
+    values = f" ({parameters(layer.parameters)})" if layer.parameters else ""
+    what = f"{layer.recipe} r{layer.revision}{values}"
     if outcome.status == "already applied":
         lines = [f"already applied on {host}: {what}; nothing was written"]
         lines += [f"  proof: {verdict.summary}" for verdict in outcome.verdicts if verdict.proven]
@@ -123,12 +139,12 @@ def reverted_lines(outcome: Reverted, host: str, others: Sequence[OnRecord]) -> 
     elif outcome.status == "gone by upgrade":
         lines = [f"gone by upgrade on {host}: {', '.join(outcome.recipes)}; the record is closed"]
     else:
-        lines = [f"reverted {host}: {', '.join(outcome.recipes)}; the original bytes are back"]
+        back = "" if outcome.left or not outcome.files else "; the original bytes are back"
+        lines = [f"reverted {host}: {', '.join(outcome.recipes)}{back}"]
         lines += [f"  {path}" for path in outcome.files]
         lines += _reverted_live(outcome.live, host)
     if outcome.left:
-        stay = ", ".join(f"{layer.recipe} ({parameters(layer.parameters)})" for layer in outcome.left)
-        lines.append(f"  stays applied: {stay}")
+        lines.append(f"  stays applied: {', '.join(map(named, outcome.left))}")
     lines += [*_proof_lines(outcome.verdicts), *_notes(outcome.notes)]
     if others:
         lines.append("still patched, by the record here:")

@@ -19,6 +19,7 @@ from oeactl.core.plan import AlreadyApplied, Planned
 from oeactl.core.recipe import Recipe, RecipeFile
 from oeactl.core.recipe_document import Parameter
 from oeactl.core.whole import WholeFile
+from oeactl.render.change import launch_words, parameters
 from oeactl.render.diff import unified_diff
 
 if TYPE_CHECKING:
@@ -163,7 +164,7 @@ def checked_lines(found: Checked, *, whole: bool) -> str:
     if engine.git_commit:
         changed = f", with changes sha256 {engine.git_dirty_sha256[:12]}" if engine.git_dirty_sha256 else ""
         lines.append(f"  git commit {engine.git_commit}{changed}")
-    values = " ".join(f"{name}={value}" for name, value in layer.parameters.items())
+    values = parameters(layer.parameters)
     head = f"{layer.recipe} r{layer.revision}{f' {values}' if values else ''}"
     if isinstance(plan, AlreadyApplied):
         return "\n".join([*lines, f"{head} is applied there already", *_notes(found.notes)])
@@ -175,6 +176,7 @@ def checked_lines(found: Checked, *, whole: bool) -> str:
         variant = found.variants.get(file.module)
         lines.append(f"  {file.module}: {_size(diff)}{f', variant {variant!r}' if variant else ''}")
         lines += [diff] if whole else []
+    lines += [f"  the server is started with {words}"] if (words := launch_words(layer)) else []
     lines.append("  planned again it changes nothing; taken back it gives the bytes that are there")
     return "\n".join([*lines, *_notes(found.notes)])
 
@@ -219,7 +221,8 @@ def _notes(notes: Sequence[str]) -> list[str]:
 
 def imported_lines(folder: str, made: ImportedRecipe, outside: Sequence[str]) -> str:
     """What an import wrote, what it left out, and what comes next."""
-    lines = [f"{folder}/: {made.edits} edits, {len(made.files)} files"]
+    edits = "1 edit" if made.edits == 1 else f"{made.edits} edits"
+    lines = [f"{folder}/: {edits}, {len(made.files)} files"]
     lines += [f"  outside the engine, not in the recipe: {name}" for name in outside]
     lines += [f"  left out: {text}" for text in made.left]
     name = folder.rpartition("/")[2]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from oeactl.render.change import parameters
+from oeactl.render.change import launch_words, parameters
 
 if TYPE_CHECKING:
     from oeactl.core.host import Lease, ServerState
@@ -31,9 +31,11 @@ def status_lines(status: Status) -> Any:
     row("host", f"{status.host} ({status.survey.host.user}@{status.survey.host.hostname})")
     row("engine", f"{engine.package} {engine.version or '(no version)'}  {engine.root}")
     for layer in journal.layers:
-        row("recipe", f"{layer.recipe} r{layer.revision}  {parameters(layer.parameters)}", "bold")
+        row("recipe", f"{layer.recipe} r{layer.revision}  {parameters(layer.parameters)}".rstrip(), "bold")
         by = f"{layer.applied_by.user}@{layer.applied_by.host}"
         row("", f"plan {layer.digest[:12]}, applied {layer.applied_at} by {by}")
+        if words := launch_words(layer):
+            row("", f"the server is started with {words}")
     for file in status.files:
         row("on disk", f"{file.state:<10} {file.path}", _GOOD.get(file.state, "red"))
     if not journal.layers:

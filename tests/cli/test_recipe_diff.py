@@ -159,10 +159,23 @@ def test_a_difference_for_another_engine_says_so(place: Path, capsys: pytest.Cap
 def test_an_edited_file_is_as_good_as_a_difference(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     put(place, {"new.py": EDITED["sglang/srt/router.py"], "old.py": ROUTER})
     said = run("import --from-edited new.py --pristine old.py --module sglang.srt.router --id fix", capsys)
-    assert "recipes/fix/: 1 edits" in said
+    assert "recipes/fix/: 1 edit, " in said
     assert "+    rows = rows[:size]" in run("export fix --root fork", capsys)
     path = place / "fork/python/sglang/srt/router.py"
     assert "nothing of it can be made" in run(f"import --from-edited old.py --pristine {path}", capsys, 3)
+
+
+def test_an_edited_file_stands_against_the_engines_own(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(place, {"new.py": EDITED["sglang/srt/router.py"], "mine/sglang/srt/__init__.py": b"x = 1\n"})
+    said = run("import --from-edited new.py --module sglang.srt.router --root fork --id fix", capsys)
+    assert "recipes/fix/: 1 edit, " in said
+    assert "every file is a tested one" in run("check fix --root fork", capsys), "the version is known"
+    said = run("import --from-edited mine/sglang/srt/__init__.py --root fork --id whole", capsys)
+    assert "recipes/whole/: 0 edits" in said, "there was nothing to find a place by"
+    lost = run("import --from-edited new.py --module sglang.srt.lost --root fork", capsys, 3)
+    assert "sglang 1.2 has no file sglang/srt/lost.py" in lost
 
 
 @pytest.mark.parametrize(
@@ -171,8 +184,9 @@ def test_an_edited_file_is_as_good_as_a_difference(place: Path, capsys: pytest.C
         ("", "a difference, or an edited file?"),
         ("fix.diff --from-edited a.py", "a difference, or an edited file?"),
         ("fix.diff", "fix.diff"),
-        ("--from-edited new.py", "goes with --pristine FILE"),
-        ("--from-edited new.py --pristine old.py", "which module is it?"),
+        ("--from-edited new.py", "goes with the module as it was; new.py; --engine sglang==0.5.16, --root"),
+        ("--from-edited new.py --pristine old.py --root fork", "goes with the module as it was"),
+        ("--from-edited hosts.yaml --pristine old.py", "which module is it?"),
         ("hosts.yaml --root fork", "no unified difference"),
     ],
 )

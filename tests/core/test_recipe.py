@@ -177,6 +177,11 @@ def test_cases_pass_fail_with_a_difference_and_refuse() -> None:
     results = {result.name: result for result in run_cases(recipe_of(edit, cases=files))}
     assert {name for name, result in results.items() if result.ok} == {"good", "folded", "refused"}
     assert "+y = 8" in results["set"].diff
+    files = {"cases/other/before.py": b"", "cases/other/case.yaml": b"refuses: other words\n"}
+    (other,) = run_cases(recipe_of(edit, cases=files))
+    assert other.why.splitlines()[0] == "it is refused, and expected was these words of it: other words"
+    (bare,) = run_cases(recipe_of(edit, cases={"cases/a/before.py": b"", "cases/a/after.py": b""}))
+    assert bare.why.startswith("it is refused, and expected was no refusal\nbefore.py: [a] statement")
 
 
 def test_a_case_must_say_what_it_expects() -> None:

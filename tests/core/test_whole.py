@@ -222,6 +222,11 @@ def test_a_case_of_a_whole_file_passes_fails_and_refuses() -> None:
     one = recipe()
     assert describe(one)["whole_files"][0]["sha256"] == sha256(CONTENT)
     assert [result.ok for result in run_cases(one)] == [True]
+    head = HEAD.format(id="a", path=NAME, more="").encode()
+    other = {"recipe.yaml": head, "data/config.json": b"{}", "cases/a/case.yaml": CASE}
+    (wrong,) = run_cases(load_recipe(other))
+    told = f"what comes out has sha256 {sha256(b'{}')}, expected was {sha256(CONTENT)}"
+    assert (wrong.ok, wrong.why) == (False, told)
     for files, ok in (
         ({"cases/a/case.yaml": CASE, "cases/a/before.json": b"{}"}, False),
         ({"cases/a/case.yaml": f'path: "{NAME}"\n'.encode(), "cases/a/after.json": CONTENT}, True),

@@ -9,6 +9,7 @@ import pytest
 
 from oeactl.core.outcomes import OnRecord
 from oeactl.render.change import (
+    named,
     patched_document,
     patched_lines,
     planned_lines,
@@ -50,6 +51,18 @@ def test_a_dry_run_shows_both_hashes_the_difference_and_what_would_restart(ann: 
     said = patched_lines(done, "box").splitlines()
     assert said[0] == "dry run on box: nothing was written"
     assert said[-1] == "  note: would restart the server that oeactl started (pid 110)"
+
+
+def test_what_a_recipe_adds_to_the_launch_is_shown(ann: Operator) -> None:
+    ann.patch(dry_run=True)
+    (plan,) = ann.shown
+    layer = msgspec.structs.replace(plan.layer, args=("--max", "8"), env={"A": "b [c]"}, parameters={})
+    told = planned_lines(
+        msgspec.structs.replace(plan, layer=layer, parameters={}), ann.world.survey, whole=False
+    ).plain.splitlines()
+    assert told[1] == f"trial r1  plan {plan.digest[:12]}"
+    assert told[-1] == "  the server is started with --max 8 'A=b [c]'"
+    assert named(layer) == "trial" and named(plan.layer) == "trial (size=4)"
 
 
 def test_a_patch_says_what_is_on_disk_what_became_of_the_server_and_the_proof(ann: Operator) -> None:
@@ -106,6 +119,7 @@ def test_one_of_two_recipes_names_the_one_that_stays_and_its_proof() -> None:
     operator = patched()
     operator.patch(recipe=another_recipe())
     said = reverted_lines(operator.revert("trial"), "box", ())
+    assert said.splitlines()[0] == "reverted box: trial", "and its file is not the original: another is on it"
     assert "stays applied: other (size=4)" in said and "proof: other is active" in said
 
 
