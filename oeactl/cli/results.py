@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from oeactl.cli.bundle import bundle
 from oeactl.cli.common import Call, command, group
 from oeactl.cli.import_results import import_files
 from oeactl.cli.report import report
@@ -118,6 +119,7 @@ results = group(
     report,
     query,
     export,
+    bundle,
     attach,
     import_files,
 )

@@ -16,25 +16,42 @@ from oeactl.core.run import Arm, Plan, Run
 Choice = tuple[str, str]  # ("--set", "k0")
 
 
-def again(run: Run) -> tuple[str, ...] | None:
-    """argv from ``oeactl`` on; None where no one command makes these arms."""
+def again(run: Run, host: str | None = None) -> tuple[str, ...] | None:
+    """argv from ``oeactl`` on; None where no one command makes these arms. host: instead of the run's own."""
     plan = run.plan
     if plan.what == "bench":
-        return ("oeactl", "bench", *_target(run), *_load(plan), *_client(run), *_bench(run), *_label(plan))
+        return (
+            "oeactl",
+            "bench",
+            *_target(run, host),
+            *_load(plan),
+            *_client(run),
+            *_bench(run),
+            *_label(plan),
+        )
     arms = _arms(plan)
     if arms is None:
         return None
-    return ("oeactl", plan.what, "--host", plan.host, *arms, *_design(plan), *_load(plan), *_client(run))
+    return (
+        "oeactl",
+        plan.what,
+        "--host",
+        host or plan.host,
+        *arms,
+        *_design(plan),
+        *_load(plan),
+        *_client(run),
+    )
 
 
-def _target(run: Run) -> tuple[str, ...]:
+def _target(run: Run, host: str | None = None) -> tuple[str, ...]:
     """Where: a host, or a server known by its URL."""
     sending, first = run.plan.sending, next(iter(run.trials), None)
     url = (sending.url if sending else None) or (
         first.server.url if first is not None and first.engine.root is None else None
     )
     if url is None:
-        return ("--host", run.plan.host)
+        return ("--host", host or run.plan.host)
     words = ["--url", url]
     words += ["--model", sending.model] if sending and sending.model else []
     words += ["--api-key-env", sending.api_key_env] if sending and sending.api_key_env else []

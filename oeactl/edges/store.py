@@ -153,6 +153,16 @@ class ResultsFolder:
             raise UsageError(f"this run cannot be read: {run.why}", where=run.path)
         return run
 
+    def files(self, run: Run) -> tuple[dict[str, bytes], tuple[str, ...]]:
+        """A run's own files by their path in its folder, and the hashes of raw rows that are not here."""
+        folder = Path(run.path)
+        found = {
+            path.relative_to(folder).as_posix(): path.read_bytes()
+            for path in sorted(folder.rglob("*"))
+            if path.is_file() and not path.name.startswith(".")
+        }
+        return found, tuple(sorted(sha for sha in _raw_of(run) if f"raw/{sha}.json.gz" not in found))
+
     def _find(self, name: str) -> Path:
         if name and (Path(name) / "plan.json").is_file():
             return Path(name)
@@ -181,6 +191,14 @@ class ResultsFolder:
 
     def _part(self, trial: Trial) -> Path:
         return self._folder(trial.run_id) / "trials" / f"{trial.name}{_PART}"
+
+
+def _raw_of(run: Run) -> set[str]:
+    """The hashes of all raw files that the run's records name."""
+    points = [point for trial in run.trials for point in trial.points]
+    rows = {file.sha256 for point in points for file in (point.raw, point.watched_raw) if file is not None}
+    counts = {point.experts.counts_sha256 for point in points if point.experts is not None}
+    return rows | {sha for sha in counts if sha} | {one.original.sha256 for one in run.attachments}
 
 
 def _read_run(folder: Path) -> Run | Skipped:

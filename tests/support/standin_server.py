@@ -147,7 +147,8 @@ class Handler(BaseHTTPRequestHandler):
             Handler.flushes += 1
             self.send(400 if Handler.flushes <= self.wanted.busy_flushes else 200)
         elif path == "/generate" and not self.wanted.openai:
-            self.generate(len(body["input_ids"]), body["sampling_params"]["max_new_tokens"])
+            prompt = body["input_ids"] if "input_ids" in body else body["text"].split()
+            self.generate(len(prompt), body["sampling_params"]["max_new_tokens"], body.get("stream", False))
         elif path == "/v1/completions" and self.wanted.openai:
             known = {"model", "prompt", "max_tokens", "temperature"}
             unknown = body["model"] != "tiny" or set(body) - known
@@ -156,7 +157,7 @@ class Handler(BaseHTTPRequestHandler):
         else:
             self.send(404, {"detail": "Not Found"})
 
-    def generate(self, prompt: int, count: int) -> None:
+    def generate(self, prompt: int, count: int, stream: bool) -> None:
         if self.wanted.no_completion:
             self.send(500, {"error": {"message": "no kernel image is available"}})
             return
@@ -172,8 +173,23 @@ class Handler(BaseHTTPRequestHandler):
         time.sleep(0.05)
         with self.lock:
             Handler.at_once -= 1
-        meta = {"prompt_tokens": prompt, "completion_tokens": count}
-        self.send(200, {"text": "x", "meta_info": meta})
+        meta = {"prompt_tokens": prompt, "completion_tokens": count, "cached_tokens": 0}
+        if stream:
+            self.stream(meta, count)
+        else:
+            self.send(200, {"text": "x", "meta_info": meta})
+
+    def stream(self, meta: dict[str, int], count: int) -> None:
+        """One event a token, 2 ms apart, as SGLang streams them."""
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.end_headers()
+        for done in range(1, count + 1):
+            event = {"text": "x " * done, "meta_info": {**meta, "completion_tokens": done}}
+            self.wfile.write(f"data: {json.dumps(event)}\n\n".encode())
+            self.wfile.flush()
+            time.sleep(0.002)
+        self.wfile.write(b"data: [DONE]\n\n")
 
     def allowed(self) -> bool:
         key = self.wanted.api_key
