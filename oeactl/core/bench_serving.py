@@ -17,6 +17,8 @@ from oeactl.core.redact import redact
 from oeactl.core.results import finite
 from oeactl.errors import UsageError
 
+#: The others count the tokens that were asked for: a server that stops early shows a multiple of its rate.
+NATIVE = ("sglang", "sglang-native")
 DURATION = "the client's final GET of the server's information"
 _LISTS = ("input_lens", "output_lens", "ttfts", "itls", "errors", "generated_texts")
 _DETAILS = "written without --output-details"
@@ -130,6 +132,8 @@ def foreign(fields: Mapping[str, Any], where: str) -> ForeignLevel:
         untold = dict.fromkeys(
             ("output_lengths", "input_lengths"), "the lengths asked for are not in the file"
         )
+    if line.backend not in NATIVE:
+        untold = {**untold, "output_lengths": f"with backend {line.backend} it reports what was asked for"}
     if rows is None:
         untold = {**untold, "completed": f"{_DETAILS}: how many were planned is not in the file"}
     server = fields.get("server_info")
@@ -147,7 +151,7 @@ def foreign(fields: Mapping[str, Any], where: str) -> ForeignLevel:
         measurement=measurement,
         rows=rows,
         dataset="random-ids" if ids else "other",
-        tokens_from="server" if line.backend == "sglang" else "what was asked for, not what came",
+        tokens_from="server" if line.backend in NATIVE else "what was asked for, not what came",
         duration_includes=DURATION,
         untold=untold,
         server_args=args,

@@ -84,6 +84,7 @@ def test_the_server_s_secrets_stay_behind() -> None:
 def test_counts_that_the_client_asked_for_are_called_so() -> None:
     (level,) = read_levels(without(SGLANG, backend="sglang-oai"), "f")
     assert level.tokens_from == "what was asked for, not what came"
+    assert outcomes(without(SGLANG, backend="sglang-oai"))["output_lengths"] == "not_measured"
 
 
 def test_a_result_of_vllm() -> None:
