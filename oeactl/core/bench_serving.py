@@ -21,6 +21,7 @@ from oeactl.errors import UsageError
 NATIVE = ("sglang", "sglang-native")
 DURATION = "the client's final GET of the server's information"
 _LISTS = ("input_lens", "output_lens", "ttfts", "itls", "errors", "generated_texts")
+_NOT_ASKED = "the lengths asked for are not in the file"
 _DETAILS = "written without --output-details"
 
 
@@ -127,15 +128,14 @@ def foreign(fields: Mapping[str, Any], where: str) -> ForeignLevel:
         warmup_seed=None,
         rate=float(rate) if isinstance(rate, int | float) and rate > 0 else None,
     )
-    untold = {}
+    untold: dict[str, str] = {}
     if not line.fixed:
-        untold = dict.fromkeys(
-            ("output_lengths", "input_lengths"), "the lengths asked for are not in the file"
-        )
+        untold |= dict.fromkeys(("output_lengths", "input_lengths"), _NOT_ASKED)
     if line.backend not in NATIVE:
-        untold = {**untold, "output_lengths": f"with backend {line.backend} it reports what was asked for"}
+        untold["output_lengths"] = f"with backend {line.backend} it reports what was asked for"
     if rows is None:
-        untold = {**untold, "completed": f"{_DETAILS}: how many were planned is not in the file"}
+        untold |= dict.fromkeys(("errors", "output_lengths", "input_lengths", "ttft", "answers"), _DETAILS)
+        untold["completed"] = f"{_DETAILS}: how many were planned is not in the file"
     server = fields.get("server_info")
     args = finite(redact(dict(server))) if isinstance(server, dict) else {}
     args.pop("internal_states", None)

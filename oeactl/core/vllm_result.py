@@ -60,7 +60,7 @@ def foreign(fields: Mapping[str, Any], where: str) -> ForeignLevel:
     untold = dict.fromkeys(("output_lengths", "input_lengths"), _NOT_ASKED)
     untold["cached_prompt"] = "cached prompt tokens are not in the file"
     if rows is None:
-        untold |= dict.fromkeys(("errors", "ttft"), _DETAILED)
+        untold |= dict.fromkeys(("errors", "ttft", "answers"), _DETAILED)
     return ForeignLevel(
         where=where,
         client="vllm bench serve",

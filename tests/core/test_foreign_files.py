@@ -52,6 +52,14 @@ def test_a_line_without_details_judges_what_is_left() -> None:
     assert gates["figures"] == gates["concurrency"] == "pass"
 
 
+@pytest.mark.parametrize(
+    "data", [without(SGLANG, *LISTS), without(VLLM, *DETAILED), json.dumps(AIPERF).encode()]
+)
+def test_nothing_is_called_unmeasured_that_was_measured(data: bytes) -> None:
+    (level,) = read_levels(data, "f")
+    assert not [gate for gate in gates_of(level) if gate.reason == "there is no measurement"]
+
+
 def test_lines_that_were_appended_are_levels() -> None:
     data = without(SGLANG) + b"\n\n" + without(SGLANG, max_concurrency=2) + b"\n"
     assert [(one.where, one.point.concurrency) for one in read_levels(data, "x.jsonl")] == [
