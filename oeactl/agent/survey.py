@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from typing import Any
 
 from . import disk, engine, machine
@@ -25,13 +26,15 @@ def survey(request: dict[str, Any], client: Client) -> dict[str, Any]:
     record = package.recorded([path for _, path in files])
     env = engine.server_environment(request["env"])
     model = request["model"]
-    return {
+    answer: dict[str, Any] = {
         "host": machine.facts(store.path, gpus),
         "engine": package.facts(),
         "files": [_state(module, path, record.get(path), request["data"]) for module, path in files],
         "journal": journal,
         "model": machine.model_facts(model, request["cwd"], env) if model else None,
     }
+    answer["host"]["time"] = time.time()  # last: whoever hears it sets it against the moment of hearing
+    return answer
 
 
 def _record(root: str, state_dir: str | None) -> Store:

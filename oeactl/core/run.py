@@ -308,7 +308,7 @@ class PointRecord(Value, frozen=True, kw_only=True):
 class Trial(Value, frozen=True, kw_only=True):
     """One build on one server start, swept once. outcome 'unfinished': its end was never written.
 
-    clock_offset_s: the host's clock minus ours, when the trial began. proofs: as read when it ended.
+    clock_offset_s: the host's clock minus ours, as near as it was seen. proofs: as read when it ended.
     ready_s: of a fresh start, from its stop to its proof. failure: why nothing could be measured. caches:
     None where the compilation caches are not seen, as in a container.
     """

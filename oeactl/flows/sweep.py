@@ -33,7 +33,7 @@ from oeactl.flows.earlier import looking_back
 from oeactl.flows.experts import see_experts
 from oeactl.flows.lifecycle import TAIL_LINES, log_tail
 from oeactl.flows.site import Site, look
-from oeactl.flows.watching import Window, seen, watching
+from oeactl.flows.watching import Window, clock_offset_s, seen, watching
 from oeactl.ports import Driver, Engine, PointMeasured, PointRequest, Samples, Server, Store
 
 _FLUSH_TRIES = 3  # the engine itself asks for a while each time
@@ -379,6 +379,7 @@ def _ended(course: Course, trial: Trial, levels: list[_Seen], outcome: Outcome, 
         outcome=outcome,
         outcome_reason=reason,
         points=tuple(level.kept for level in levels),
+        clock_offset_s=clock_offset_s([level.kept.watched for level in levels], trial.clock_offset_s),
         saturation=_saturated(course, levels),
         failure=_lost(course, reason) if outcome == "server_lost" else None,
         caches=seen_after(course.site, trial),

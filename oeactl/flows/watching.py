@@ -6,7 +6,7 @@ Owns: which seconds belong to a level. Refuses: to cost a level anything; what w
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import msgspec
@@ -72,6 +72,12 @@ def seen(
     told = engine_load([one.metrics for one in taken if one.metrics is not None], _info(engine))
     data = json.dumps(msgspec.to_builtins(thinned(taken)), sort_keys=True, separators=(",", ":"))
     return watched(taken, told, samples.why()), data.encode() if taken else None
+
+
+def clock_offset_s(levels: Sequence[Watched | None], guess: float) -> float:
+    """The host's clock minus ours, by the quickest sample; else ``guess``, of a look that took time."""
+    told = [one.clock_offset_s for one in levels if one is not None and one.clock_offset_s is not None]
+    return round(max(told), 3) if told else guess
 
 
 def _info(engine: Engine) -> dict[str, object]:

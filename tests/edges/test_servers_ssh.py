@@ -14,6 +14,7 @@ from oeactl.edges.agent_link import AgentLink
 from oeactl.edges.jobs import run_job
 from oeactl.edges.servers.process import ProcessServer
 from oeactl.edges.ssh import open_ssh
+from oeactl.edges.telemetry import AgentTelemetry
 from oeactl.errors import Unreachable
 from oeactl.ports import Ready
 from tests.support import sshd
@@ -75,3 +76,19 @@ def test_a_job_ends_with_its_connection(host: sshd.Sshd, tmp_path: Path) -> None
     while Path(f"/proc/{pid}").exists() and time.monotonic() < limit:
         time.sleep(0.05)
     assert not Path(f"/proc/{pid}").exists()
+
+
+def test_a_host_is_watched_over_ssh_while_other_questions_go_the_same_way(host: sshd.Sshd) -> None:
+    """And what watches it there ends when the connection does, with nobody waiting for it."""
+    agent = link(host)
+    watching = AgentTelemetry(agent, url=f"http://127.0.0.1:{free_port()}", every_s=0.1)
+    with watching.watching([]) as samples:
+        limit = time.monotonic() + 40
+        while len(samples.between(0.0, time.time())) < 3 and time.monotonic() < limit:
+            done = run_job(agent, argv=("true",), env={}, deadline_s=30.0)
+            assert done.returncode == 0
+        taken = samples.between(0.0, time.time())
+    assert len(taken) >= 3, samples.why()
+    assert taken[-1].cpu_busy is not None
+    assert "Connection refused" in taken[-1].why["metrics"]
+    agent.close()

@@ -27,7 +27,7 @@ def ready(tmp_path: Path) -> Bench:
 
 def a_sample(heard_at: float, *, reasons: str = "0x0000000000000000", running: float = 3.0) -> Sample:
     return Sample(
-        at=heard_at + 0.5,
+        at=heard_at + 0.25,
         heard_at=heard_at,
         cpu_busy=0.25,
         fields=FIELDS,
@@ -68,7 +68,7 @@ def test_only_the_seconds_of_the_load_are_summed_up(ready: Bench) -> None:
     seen = point.watched
     assert seen is not None and seen.engine is not None and seen.engine.running is not None
     assert (seen.samples, seen.seconds, seen.engine.running.min) == (11, 10.0, 4.0)
-    assert seen.clock_offset_s == 0.5
+    assert seen.clock_offset_s == done.run.trials[0].clock_offset_s == 0.25
     assert (seen.cards[0].used, seen.cards[0].throttled, seen.cards[0].power_w) == (True, {}, None)
     gates = {gate.name: gate.outcome for gate in point.gates}
     assert gates["gpu_throttling"] == gates["gpu_foreign"] == "pass"
