@@ -240,6 +240,18 @@ class Server(Protocol):
     def proofs(self) -> tuple[ProofFile, ...]: ...
 
 
+class Follower(Server, Protocol):
+    """One node's part of a server that answers elsewhere."""
+
+    def watch(self, process: Process, progress: Progress) -> Failed:
+        """Returns only when it ended, or its deadline is over; ``progress`` may raise to end the wait."""
+        ...
+
+    def joined(self, process: Process) -> Ready | Failed:
+        """The whole answers: does this part live? Its workers are missed from now on when they end."""
+        ...
+
+
 class Engine(Protocol):
     """What the engine answers, asked on the host over its loopback."""
 

@@ -180,14 +180,14 @@ class Watch:
         self._restarts = units.restarts_of(request) + containers.restarts_of(request)
         self.loops = False
 
-    def read_log(self, probe: Probe) -> None:
+    def read_log(self, probe: Probe | None = None) -> None:
         for line in self.tail.read():
             one = log.said(line, self.text)
             if one and (one.known or time.monotonic() > self._phase_until):
                 self.text, self.done, self.total = one.text, one.done, one.total
                 if one.known:
                     self._phase_until = time.monotonic() + PHASE_S
-                if one.text == log.UP:
+                if probe and one.text == log.UP:
                     probe.nudge.set()
 
     def death(self) -> str | None:
@@ -273,13 +273,18 @@ def await_ready(request: Request, client: Client) -> dict[str, Any]:
     found = _server(watch)
     if found is None:
         return watch.failed("the server ended after its first completion")
+    return {"ready": ready(folder, last, watch, found)}
+
+
+def ready(folder: str, last: Record | None, watch: Watch, found: process.Stat) -> dict[str, Any]:
+    """The wire's Ready; its workers are remembered, so that one that ends later is missed."""
     if last and last.key in (found.key, (0, watch.since)):
         watch.family.known.add(found.key)
         roles = [(one.pid, one.ticks, process.role(process.title(one.pid))) for one in watch.family.look()]
         workers = [one for one in roles if one[2]]
         begun_as = last._replace(pid=found.pid, ticks=found.ticks, workers=workers)
         record.remember(folder, begun_as, watch.family)
-    return {"ready": {"process": process.describe(found), "seconds": process.age_s(found.ticks)}}
+    return {"process": process.describe(found), "seconds": process.age_s(found.ticks)}
 
 
 def _wait(watch: Watch, probe: Probe, client: Client, begun: float, limit_s: float) -> str | None:

@@ -9,20 +9,23 @@ import getpass
 import os
 import platform
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
 
 from oeactl.core.host import Holder
 from oeactl.core.inventory import Host, ServerSpec, at_home, needs_home
+from oeactl.core.launch import flag
 from oeactl.edges.agent_link import AgentLink
 from oeactl.edges.clock import SystemClock
 from oeactl.edges.files import AgentFiles
 from oeactl.edges.local import is_alive
 from oeactl.errors import UsageError
 from oeactl.flows.site import Site, survey_request
-from oeactl.ports import Driver, Engine, Progress, Remote, Server, Telemetry
+from oeactl.ports import Driver, Engine, Follower, Progress, Remote, Server, Telemetry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,6 +49,35 @@ class Wired:
 @contextmanager
 def wired(call: Call, host: Host, *, yes: bool = False, progress: Progress | None = None) -> Iterator[Wired]:
     """Everything on one host, for the length of a command. progress: if not the call's own."""
+    if not host.members:
+        with _machine(call, host, yes, progress) as here:
+            yield here
+        return
+    with ExitStack() as opened:
+        yield _as_one(
+            host, [opened.enter_context(_machine(call, one, yes, progress)) for one in host.members]
+        )
+
+
+def _as_one(host: Host, machines: list[Wired]) -> Wired:
+    """Several machines as one host: the first one's, but with the files and the server of all."""
+    from oeactl.flows.nodes import NodeFiles, NodesFiles
+    from oeactl.flows.nodes_server import Head, NodesServer, Tail
+
+    head, *others = (one.site for one in machines)
+    members = tuple(one.site.host for one in machines)
+    whole = msgspec.structs.replace(members[0], name=host.name, members=members)
+    server: Server | None = None
+    if head.server is not None:
+        tails = [Tail(host=one.host, server=cast("Follower", one.server)) for one in others]
+        server = NodesServer(Head(host=head.host, server=head.server), tails)
+    files = NodesFiles(whole, [NodeFiles(host=one.host, files=one.files) for one in (head, *others)])
+    return replace(machines[0], site=replace(head, host=whole, files=files, server=server))
+
+
+@contextmanager
+def _machine(call: Call, host: Host, yes: bool, progress: Progress | None) -> Iterator[Wired]:
+    """Everything on one machine."""
     remote = _remote(host, lambda path: call.key_passphrase(path))
     try:
         if needs_home(host):
@@ -181,7 +213,7 @@ def _server(
     host: Host, agent: AgentLink, inner: AgentLink, files: AgentFiles | ContainerFiles, key: str | None
 ) -> Server | None:
     from oeactl.edges.servers.commands import CommandsServer
-    from oeactl.edges.servers.process import ProcessServer
+    from oeactl.edges.servers.process import FollowerServer, ProcessServer
 
     spec = host.server
     if spec is None:
@@ -202,7 +234,8 @@ def _server(
         return _docker_server(host, spec, agent, inner, root, common)
     place = {**common, "root": root, "state_dir": host.state_dir, "log": spec.log}
     if spec.manager == "process":
-        return ProcessServer(agent, **place)
+        follows = flag(spec.argv, "--node-rank") not in (None, "0")
+        return (FollowerServer if follows else ProcessServer)(agent, **place)
     if spec.manager == "systemd":
         from oeactl.edges.servers.systemd import SystemdServer
 

@@ -17,8 +17,8 @@ def activations(
     layers: Sequence[Layer], state: ServerState, proofs: Sequence[ProofFile]
 ) -> tuple[Activation, ...]:
     """One activation a recipe on disk, and one a recipe that workers loaded and the disk no longer has."""
-    started = {(worker.pid, worker.start_ticks) for worker in state.workers}
-    ours = [proof for proof in proofs if (proof.pid, proof.start_ticks) in started]
+    started = {worker.key for worker in state.workers}
+    ours = [proof for proof in proofs if proof.key in started]
     found = [_of_layer(layer, state, ours) for layer in layers if layer.proof]
     digests = {layer.digest for layer in layers}
     strays = {(proof.recipe, proof.digest) for proof in ours if proof.digest not in digests}

@@ -187,8 +187,21 @@ class SurveyRequest(Value, frozen=True, kw_only=True):
     data: bool = True
 
 
+class NodeFacts(Value, frozen=True, kw_only=True):
+    """One machine of a server over several. recipes: digest of each that its own journal has -> its name."""
+
+    name: str
+    host: HostFacts
+    engine: EngineFacts
+    recipes: dict[str, str]
+
+
 class Survey(Value, frozen=True, kw_only=True):
-    """Everything one look at a host tells. at_rest: a container that does not run, as it was seen last."""
+    """Everything one look at a host tells. at_rest: a container that does not run, as it was seen last.
+
+    nodes: of a server over several machines; host and engine are then the first one's, and paths begin with
+    a node's name: ``n2:/opt/…``.
+    """
 
     host: HostFacts
     engine: EngineFacts
@@ -196,6 +209,7 @@ class Survey(Value, frozen=True, kw_only=True):
     journal: Journal
     model: ModelFacts | None = None
     at_rest: bool = False
+    nodes: tuple[NodeFacts, ...] = ()
 
 
 class FileWrite(Value, frozen=True, kw_only=True):
@@ -254,13 +268,27 @@ class Written(Value, frozen=True, kw_only=True):
 
 
 class Process(Value, frozen=True, kw_only=True):
-    """Identity of a process: pid, start time (clock ticks since boot), boot id; title and role for people."""
+    """Identity of a process: pid, start time (clock ticks since boot), boot id; title and role for people.
+
+    node: which machine of a server over several it is on.
+    """
 
     pid: int
     start_ticks: int
     boot_id: str
     title: str = ""
     role: str = ""
+    node: str = ""
+
+    @property
+    def key(self) -> tuple[str, int, int]:
+        """What a proof names its worker by."""
+        return (self.node, self.pid, self.start_ticks)
+
+    @property
+    def called(self) -> str:
+        """For messages: ``pid 12``, ``pid 12 on n2``."""
+        return f"pid {self.pid} on {self.node}" if self.node else f"pid {self.pid}"
 
 
 class ServerState(Value, frozen=True, kw_only=True):
@@ -300,6 +328,12 @@ class ProofFile(Value, frozen=True, kw_only=True):
     layer: int | None = None
     rows: int | None = None
     counts: dict[str, dict[str, tuple[int, ...]]] = {}
+    node: str = ""
+
+    @property
+    def key(self) -> tuple[str, int, int]:
+        """The ``Process.key`` of the worker."""
+        return (self.node, self.pid, self.start_ticks)
 
 
 class Reply(Value, frozen=True, kw_only=True):

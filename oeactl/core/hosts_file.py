@@ -20,6 +20,7 @@ import msgspec
 from oeactl.core.document import Node, build, member, merged, nearest, parse, unknown_key, where
 from oeactl.core.host import Value
 from oeactl.core.inventory import LOCAL, Entry, Host, Inventory, ServerSpec
+from oeactl.core.node_entries import member_nodes, ranked
 from oeactl.errors import UsageError
 
 
@@ -90,8 +91,9 @@ def _members(top: Node, key: str) -> dict[str, Node]:
 
 def _defaults(top: Node) -> Node:
     node = Node(value=_members(top, "defaults"), where=where(top, "defaults"))
-    if "address" in node.value:
-        raise UsageError("'address' belongs to one host", where=where(node, "address"))
+    for key in ("address", "nodes"):
+        if key in node.value:
+            raise UsageError(f"'{key}' belongs to one host", where=where(node, key))
     build(node, Entry, "defaults")
     return node
 
@@ -147,15 +149,34 @@ class _Reading(Value, frozen=True, kw_only=True):
             node = Node(value={}, where=node.where)
         if not isinstance(node.value, dict):
             raise UsageError(f"'{at}' must be a mapping", where=node.where)
-        for key in _NETWORK if local else ():
+        for key in (*_NETWORK, "nodes") if local else ():
             if key in node.value:
                 raise UsageError(
                     f"'{key}' says nothing of {LOCAL}: it is this machine", where=where(node, key)
                 )
         node = self._with_defaults(node, local)
+        machines = member_nodes(node, at)
+        if not machines:
+            return self._one(name, node, at)
+        listed = ranked(
+            [self._one(f"{name}/{short}", entry, f"{at}.nodes ({short})") for short, entry in machines],
+            node,
+            at,
+        )
+        return msgspec.structs.replace(listed[0], name=name, members=listed)
+
+    def _one(self, name: str, node: Node, at: str) -> Host:
+        """One machine, by all that is said of it."""
+        local = name == LOCAL
         node = self.expand(node, local)
         entry = build(node, Entry, at)
         _check(entry, node, at)
+        if entry.server is not None and entry.server.dist_init_addr is not None and "/" not in name:
+            raise UsageError(
+                f"'{at}.server.dist_init_addr' is of a server over several nodes",
+                where=where(node, "server", "dist_init_addr"),
+                hint=f"list its machines in {at}.nodes",
+            )
         keys = {field.name: getattr(entry, field.name) for field in msgspec.structs.fields(Entry)}
         return Host(**{**keys, "name": name, "address": None if local else entry.address or name})
 

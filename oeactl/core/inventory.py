@@ -37,6 +37,7 @@ class ServerSpec(Value, frozen=True, kw_only=True):
     container: of the ``docker`` manager, by name; run: the words of ``docker run`` that make it where it is
     not there. compose (files), project, service: of the ``compose`` manager. With both argv is what the
     container runs, for whoever asks, and env the variables of docker's own process.
+    dist_init_addr: where the nodes of one server meet (host:port of the first); its address by default.
     gpus: None when not stated. api_key_env: the name of a variable on this machine. canary: completions that
     must come, beside the first, before the server counts as ready.
     """
@@ -57,6 +58,7 @@ class ServerSpec(Value, frozen=True, kw_only=True):
     project: str | None = None
     service: str | None = None
     log: str = ""
+    dist_init_addr: str | None = None
     api_key_env: str | None = None
     canary: Annotated[int, msgspec.Meta(ge=0)] = 0
     ready_timeout_s: Seconds = msgspec.field(default=1800.0, name="ready_timeout")
@@ -67,6 +69,25 @@ class ServerSpec(Value, frozen=True, kw_only=True):
         """The port of the url."""
         parts = urlsplit(self.url)
         return parts.port or (443 if parts.scheme == "https" else 80)
+
+
+class NodeEntry(Value, frozen=True, kw_only=True):
+    """One machine of a server over several: what is its own; the rest is the host's. The first one answers.
+
+    name: for messages, where it is not the address.
+    """
+
+    name: str | None = None
+    address: str | None = None
+    port: Annotated[int, msgspec.Meta(ge=1, le=65535)] | None = None
+    user: str | None = None
+    identity_file: str | None = None
+    proxy_jump: str | None = None
+    ssh_config: str | None = None
+    become: Literal["sudo"] | None = None
+    state_dir: str | None = None
+    engine: EngineSpec | None = None
+    server: ServerSpec | None = None
 
 
 class BenchSpec(Value, frozen=True, kw_only=True):
@@ -91,13 +112,24 @@ class Entry(Value, frozen=True, kw_only=True):
     state_dir: str | None = None
     engine: EngineSpec = EngineSpec()
     server: ServerSpec | None = None
+    nodes: tuple[NodeEntry, ...] = ()
     bench: BenchSpec = BenchSpec()
 
 
 class Host(Entry, frozen=True, kw_only=True):
-    """One host, defaults merged in. address is None for ``@local`` alone. server None: file work only."""
+    """One host, defaults merged in. address is None for ``@local`` alone. server None: file work only.
+
+    members: each machine of a server over several, whole, in the order of their ranks; the other keys are
+    then the first one's. A member's name is HOST/NODE.
+    """
 
     name: str
+    members: tuple[Host, ...] = ()
+
+    @property
+    def node(self) -> str:
+        """What a member is called among its own."""
+        return self.name.rpartition("/")[2]
 
     @property
     def is_local(self) -> bool:

@@ -11,6 +11,7 @@ import json
 
 from oeactl.core.afterwards import afterwards
 from oeactl.core.changes import Changed, changes, filled
+from oeactl.core.copies import against, copies_of
 from oeactl.core.edits import Overlap
 from oeactl.core.guards import in_range
 from oeactl.core.host import Edit, FileWrite, Holder, Layer, Survey, Value
@@ -21,8 +22,8 @@ from oeactl.core.recipe import RecipeFile
 from oeactl.core.revert import Reverting, plan_revert
 from oeactl.core.snippets import HOLE
 from oeactl.core.source import Source, compile_fault
-from oeactl.core.standing import ABSENT, Standing, all_stand, composed, hash_of, in_the_way, live
-from oeactl.core.whole import WholeFile, is_path, is_whole, module_of, put
+from oeactl.core.standing import ABSENT, Standing, all_stand, composed, hash_of, live
+from oeactl.core.whole import WholeFile, is_whole, module_of, put
 
 
 class PlannedFile(Value, frozen=True, kw_only=True):
@@ -60,7 +61,7 @@ class Planned(Value, frozen=True, kw_only=True):
     def imports(self) -> tuple[str, ...]:
         """The modules that a probe of the changed engine imports."""
         found = (module_of(file.module) for file in self.files if file.after_sha256 != ABSENT)
-        return tuple(module for module in found if module is not None)
+        return tuple(dict.fromkeys(module for module in found if module is not None))
 
     def writes(self) -> tuple[FileWrite, ...]:
         """The files of the transaction."""
@@ -88,11 +89,19 @@ class AlreadyApplied(Value, frozen=True, kw_only=True):
 Plan = Planned | AlreadyApplied | Refusal
 
 
+_Found = tuple[RecipeFile | WholeFile, tuple[Standing, ...]]
+"""A file of the recipe, and its copies on this host: one, or one a node."""
+
+
 class _Target(Value, frozen=True, kw_only=True):
-    """A file of the recipe on this host, and what the recipe makes of its original. listed: one tested."""
+    """A file of the recipe on this host, and what the recipe makes of its original. listed: one tested.
+
+    copies: its path on every node, where several serve as one.
+    """
 
     name: str
     standing: Standing
+    copies: tuple[str, ...]
     changed: Changed
     listed: bool
 
@@ -125,7 +134,8 @@ def _plan(
             return AlreadyApplied(recipe=bound.recipe.id, layer=prior)
         raise
     layer = _layer(bound, made, operation=operation, applied_at=applied_at, applied_by=applied_by)
-    if prior is not None and same and prior.digest == layer.digest:
+    everywhere = prior is not None and prior.edits.keys() == layer.edits.keys()
+    if prior is not None and same and everywhere and prior.digest == layer.digest:
         return AlreadyApplied(recipe=bound.recipe.id, layer=prior, notes=notes)
     after = tuple(layer if other is prior else other for other in stack) if prior else (*stack, layer)
     _one_launch(layer, after)
@@ -162,7 +172,7 @@ def _layer(
         operation=operation,
         applied_at=applied_at,
         applied_by=applied_by,
-        edits={target.standing.path: filled(target.changed.edits, digest) for target in made},
+        edits={path: filled(target.changed.edits, digest) for target in made for path in target.copies},
         args=args,
         env=env,
         proof=document.proof,
@@ -187,9 +197,7 @@ def _one_launch(layer: Layer, stack: tuple[Layer, ...]) -> None:
             raise CannotPlace(Reason(kind="overlap", what=what, where="the server's launch", hint=hint))
 
 
-def _standings_of(
-    bound: Bound, survey: Survey, standings: dict[str, Standing]
-) -> tuple[tuple[RecipeFile | WholeFile, Standing], ...]:
+def _standings_of(bound: Bound, survey: Survey, standings: dict[str, Standing]) -> tuple[_Found, ...]:
     """The recipe's files on this host. Raises CannotPlace for all that cannot be planned on."""
     versions = bound.recipe.document.engine.versions
     reasons: list[Reason] = []
@@ -197,8 +205,8 @@ def _standings_of(
         what = f"recipe {bound.recipe.id} is for {bound.recipe.document.engine.package} {versions}"
         what += f", this is {survey.engine.version}"
         reasons.append(Reason(kind="version", what=what, where=survey.engine.root))
-    by_module = {standing.module: standing for standing in standings.values()}
-    found: list[tuple[RecipeFile | WholeFile, Standing]] = []
+    by_module = {standing.module: standing for standing in reversed(standings.values())}
+    found: list[_Found] = []
     wanted: tuple[RecipeFile | WholeFile, ...] = (*bound.recipe.files, *bound.recipe.whole_files)
     for file in wanted:
         names = (file.module,) if isinstance(file, RecipeFile) else file.paths
@@ -206,34 +214,23 @@ def _standings_of(
         if absent:
             raise ValueError(f"the survey lacks {', '.join(absent)}")
         standing = by_module[names[0]] if isinstance(file, RecipeFile) else file.place(by_module)
-        name = standing.module
-        state = standing.file
-        reason = in_the_way(standing)
-        free = standing.state == "missing" and is_path(name) and standing.original_sha256 == ABSENT
-        if reason.kind != "nothing" and not free:  # where nothing is, a file can be put
-            reasons.append(reason)
-        elif state is not None and state.problem:
-            reasons.append(Reason(kind="read-only", what=state.problem, where=standing.path))
-        elif state is not None and not state.writable:
-            what = "the file cannot be written by this user"
-            hint = "set 'become: sudo', or connect as the owner"
-            reasons.append(Reason(kind="read-only", what=what, where=standing.path, hint=hint))
-        found.append((file, standing))
+        copies = copies_of(standing, survey, standings)
+        reasons += against(copies)
+        found.append((file, copies))
     if reasons:
         raise CannotPlace(*reasons)
     return tuple(found)
 
 
-def _targets(
-    bound: Bound, survey: Survey, found: tuple[tuple[RecipeFile | WholeFile, Standing], ...]
-) -> tuple[_Target, ...]:
+def _targets(bound: Bound, survey: Survey, found: tuple[_Found, ...]) -> tuple[_Target, ...]:
     """What the recipe makes of each file; upstreamed ones of an independent recipe are left out.
 
     Raises CannotPlace with the reasons of every file.
     """
     made: list[_Target] = []
     reasons: list[Reason] = []
-    for file, standing in found:
+    for file, copies in found:
+        standing = copies[0]
         try:
             if isinstance(file, RecipeFile):
                 changed = _changed(bound, survey, file, standing)
@@ -244,7 +241,15 @@ def _targets(
         except CannotPlace as refusal:
             reasons += refusal.reasons
             continue
-        made.append(_Target(name=standing.module, standing=standing, changed=changed, listed=listed))
+        made.append(
+            _Target(
+                name=standing.module,
+                standing=standing,
+                copies=tuple(copy.path for copy in copies),
+                changed=changed,
+                listed=listed,
+            )
+        )
     upstreamed = all(reason.kind == "upstreamed" for reason in reasons)
     if reasons and not (made and upstreamed and bound.recipe.document.independent):
         raise CannotPlace(*reasons)

@@ -57,7 +57,7 @@ class WorkerProof(Value, frozen=True, kw_only=True):
             where = f": {self.proof.file}"
         elif self.proof and self.proof.mode:
             where = f" ({self.proof.mode.lower()}, layer {self.proof.layer}, {self.proof.rows} rows)"
-        return f"{worker.role or worker.title} (pid {worker.pid}) {_WORDS[self.seen]}{where}"
+        return f"{worker.role or worker.title} ({worker.called}) {_WORDS[self.seen]}{where}"
 
 
 class Verdict(Value, frozen=True, kw_only=True):
@@ -121,8 +121,7 @@ def _worker(layer: Layer, worker: Process, proofs: Sequence[ProofFile]) -> Worke
     shown = [
         (_seen(layer, proof), proof)
         for proof in proofs
-        if (proof.recipe, proof.pid, proof.start_ticks) == (layer.recipe, worker.pid, worker.start_ticks)
-        and proof.kind != "experts"
+        if proof.recipe == layer.recipe and proof.key == worker.key and proof.kind != "experts"
     ]
     if not shown:
         return WorkerProof(worker=worker, seen="absent")

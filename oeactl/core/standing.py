@@ -152,12 +152,24 @@ def live(survey: Survey, standings: dict[str, Standing]) -> tuple[tuple[Layer, .
             notes.append(f"{layer.recipe}: {_gone(states)}, so its record is closed")
         else:
             reasons += [_half(layer, standing) for standing in seen if standing.state != "applied"]
+    reasons += _twice(there)
     found = tuple(
         {(reason.where, reason.what): reason for reason in reasons if reason.kind != "nothing"}.values()
     )
     if found:
         raise CannotPlace(*found)
     return tuple(there), tuple(notes)
+
+
+def _twice(layers: list[Layer]) -> list[Reason]:
+    """One recipe in two settings: on different nodes of one server."""
+    names = [layer.recipe for layer in layers]
+    what = "the nodes carry {} with different parameters, or of different revisions"
+    return [
+        Reason(kind="damaged", what=what.format(name), where="the journals", hint="oeactl revert")
+        for name in dict.fromkeys(names)
+        if names.count(name) > 1
+    ]
 
 
 def _gone(states: set[State]) -> str:

@@ -30,7 +30,7 @@ from oeactl.flows.describe import begun, course_of, engine_of
 from oeactl.flows.lease import KeepingProgress, holding
 from oeactl.flows.lifecycle import server_of
 from oeactl.flows.prove import prove
-from oeactl.flows.site import Site, claim, look
+from oeactl.flows.site import Site, claim, even, look
 from oeactl.flows.sweep import Course, run_sweep
 from oeactl.ports import Driver, Failed, Server, Store
 
@@ -79,6 +79,7 @@ def bench(site: Site, driver: Driver, store: Store, order: Order) -> Benched:
     order = fitted(site, order, info)
     survey = look(site, order.modules, data=False)
     _settled(site, survey.journal)
+    even(site, survey)
     trial = _begun(site, driver, order, survey=survey, state=state, info=info)
     with holding(site, root=survey.engine.root, operation=trial.run_id, what="bench") as lease:
         kept = replace(site, progress=KeepingProgress(site.progress, lease))

@@ -12,6 +12,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+import msgspec
+
 from oeactl.core.host import FileState, Journal, MachineFacts, ServerState, Survey
 from oeactl.core.inventory import Host
 from oeactl.core.outcomes import Check, Diagnosis
@@ -46,6 +48,16 @@ def doctor(host: Host, modules: tuple[str, ...], approach: Approach) -> Diagnosi
         checks = (*_unreached(error), *_unknown(ON_HOST))
     except UsageError as error:
         checks = (_bad("configuration", error), *_unknown(("reachable", *ON_HOST)))
+    return Diagnosis(host=host.name, checks=tuple(checks))
+
+
+def doctor_of_nodes(host: Host, modules: tuple[str, ...], approach: Callable[[Host], Approach]) -> Diagnosis:
+    """Examine each machine of a server over several; rows carry the node's name. approach: of one machine."""
+    checks = [
+        msgspec.structs.replace(check, name=f"{one.node}: {check.name}")
+        for one in host.members
+        for check in doctor(one, modules, approach(one)).checks
+    ]
     return Diagnosis(host=host.name, checks=tuple(checks))
 
 

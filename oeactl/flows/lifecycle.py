@@ -31,12 +31,12 @@ def is_running(state: ServerState) -> bool:
 def describe(state: ServerState) -> str:
     """One phrase for a question: who is on the port, and whether we started it."""
     if state.recorded is not None:
-        return f"the server that oeactl started (pid {state.recorded.pid})"
+        return f"the server that oeactl started ({state.recorded.called})"
     if state.listener is not None:
         title = f", {state.listener.title}" if state.listener.title else ""
-        return f"a server that oeactl did not start (pid {state.listener.pid}{title})"
+        return f"a server that oeactl did not start ({state.listener.called}{title})"
     if state.workers:
-        return f"what is left of a server (pid {state.workers[0].pid})"
+        return f"what is left of a server ({state.workers[0].called})"
     return "no server"
 
 
@@ -55,8 +55,8 @@ def stop_question(site: Site, state: ServerState, then: str = "") -> str | None:
         return None
     if state.recorded is not None and state.listener is not None and state.foreign:
         raise Refused(
-            f"two servers are here: the one that oeactl started (pid {state.recorded.pid}), and another on "
-            f"its port (pid {state.listener.pid}, {state.listener.title})",
+            f"two servers are here: the one that oeactl started ({state.recorded.called}), and another on "
+            f"its port ({state.listener.called}, {state.listener.title})",
             where=site.host.name,
             hint="end the other one the way it was started",
         )

@@ -63,8 +63,8 @@ def verdicts_of(
 
 def strays(layers: Iterable[Layer], state: ServerState, proofs: Sequence[ProofFile]) -> tuple[str, ...]:
     """Recipes that workers of the running server show, and that are no longer on disk."""
-    workers = {(worker.pid, worker.start_ticks) for worker in state.workers}
-    shown = {proof.recipe for proof in proofs if (proof.pid, proof.start_ticks) in workers}
+    workers = {worker.key for worker in state.workers}
+    shown = {proof.recipe for proof in proofs if proof.key in workers}
     return tuple(sorted(shown - {layer.recipe for layer in layers}))
 
 

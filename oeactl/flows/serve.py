@@ -27,7 +27,7 @@ from oeactl.flows.lifecycle import (
     take_down,
 )
 from oeactl.flows.prove import inactive, prove, remedy_after_exercise
-from oeactl.flows.site import Site, claim, look, look_settled
+from oeactl.flows.site import Site, claim, even, look, look_settled
 from oeactl.ports import Failed
 
 
@@ -79,6 +79,7 @@ def _settled(site: Site) -> Survey:
     """Look at what is on disk and will be started, before anything is stopped. Raises Locked, Refused."""
     survey = look_settled(site, (), data=False)
     claim(site, survey.journal)
+    even(site, survey)
     return survey
 
 
@@ -98,9 +99,12 @@ def _held(site: Site, survey: Survey, what: str, operation: str) -> Iterator[Sit
 
 
 def _unwell(site: Site, state: ServerState) -> tuple[str, ...]:
+    name = site.host.name
+    if state.lost:
+        return (f"a part of it ended: oeactl status --host {name}; oeactl restart --host {name}",)
     if state.healthy is not False:
         return ()
-    return (f"it does not answer yet ({state.health}): oeactl logs -f --host {site.host.name}",)
+    return (f"it does not answer yet ({state.health}): oeactl logs -f --host {name}",)
 
 
 def _up(site: Site, layers: tuple[Layer, ...], status: Literal["started", "restarted"]) -> Served:

@@ -9,6 +9,7 @@ from typing import Any
 from oeactl.core.host import Holder, Journal, Lease, ModelFacts, Survey, SurveyRequest
 from oeactl.core.inventory import Host
 from oeactl.core.launch import model_of
+from oeactl.core.nodes import uneven
 from oeactl.core.results import moment
 from oeactl.errors import Degraded, Locked, Refused
 from oeactl.ports import Caches, Clock, Engine, Files, Progress, Prompt, Server, Telemetry
@@ -67,6 +68,17 @@ def look_settled(site: Site, modules: tuple[str, ...], *, data: bool = True, for
     if journal.recovered:
         site.progress.note(journal.recovered)
     return look(site, modules, data=data)
+
+
+def even(site: Site, survey: Survey) -> None:
+    """Raise Refused where the nodes of one server do not carry the same engine and recipes."""
+    difference = uneven(survey)
+    if difference is not None:
+        raise Refused(
+            difference,
+            where=site.host.name,
+            hint=f"oeactl patch brings all to one state, oeactl revert --host {site.host.name} all back",
+        )
 
 
 def awake(site: Site, survey: Survey) -> None:

@@ -7,6 +7,7 @@ of the workers of this very start. Reads only: no request is sent to a server be
 from __future__ import annotations
 
 from oeactl.core.host import ServerState, Survey
+from oeactl.core.nodes import uneven
 from oeactl.core.outcomes import FileStatus, Status, Trouble
 from oeactl.core.proof import Verdict
 from oeactl.core.standing import Standing, all_stand, in_the_way
@@ -30,7 +31,7 @@ def status(site: Site, *, modules: tuple[str, ...] = ()) -> Status:
     layers = survey.journal.layers
     verdicts = verdicts_of(layers, server, proofs) if server is not None and is_running(server) else ()
     standings = _standings(survey)
-    troubles = [*_pending(site, survey), *_disk(site, standings, survey)]
+    troubles = [*_pending(site, survey), *_nodes(site, survey), *_disk(site, standings, survey)]
     if server is not None:
         troubles += _live(site, survey, server, verdicts)
         troubles += [
@@ -92,6 +93,17 @@ def _pending(site: Site, survey: Survey) -> list[Trouble]:
     ]
 
 
+def _nodes(site: Site, survey: Survey) -> list[Trouble]:
+    """Where one server is on several machines, they must be alike."""
+    difference = uneven(survey)
+    if difference is None:
+        return []
+    remedy = f"oeactl patch brings all to one state, {_command(site, 'revert')} all back"
+    if difference.startswith("the nodes run"):
+        remedy = "install the same release on every node"
+    return [Trouble(what=difference, remedy=remedy)]
+
+
 def _disk(site: Site, standings: tuple[Standing, ...], survey: Survey) -> list[Trouble]:
     troubles = []
     recorded = {record.path for record in survey.journal.files}
@@ -129,7 +141,9 @@ def _live(site: Site, survey: Survey, server: ServerState, verdicts: tuple[Verdi
         return [Trouble(what=f"{names} is on disk and no server runs", remedy=remedy)] if names else []
     if server.lost:
         first = server.lost[0]
-        what = f"{first.role or 'the leader'} of the server (pid {first.pid}) ended, and the rest goes on"
+        what = f"{first.role or 'the leader'} of the server ({first.called}) ended, and the rest goes on"
+        if not first.pid:
+            what = f"no part of the server runs on {first.node}, and the rest goes on"
         return [Trouble(what=what, remedy=f"{logs}; {restart}")]
     if server.recorded is not None and server.listener is None:
         what = f"the server (pid {server.recorded.pid}) does not listen yet"
@@ -163,9 +177,9 @@ def _notes(survey: Survey, verdicts: tuple[Verdict, ...], troubles: list[Trouble
 
 
 def _ended(site: Site, server: ServerState) -> Trouble:
-    pid = server.lost[0].pid
+    who = server.lost[0].called
     why = f": {server.last_error}" if server.last_error else ""
     return Trouble(
-        what=f"the server that oeactl started (pid {pid}) ended, and oeactl did not stop it{why}",
+        what=f"the server that oeactl started ({who}) ended, and oeactl did not stop it{why}",
         remedy=f"{_command(site, 'logs')}; {_command(site, 'start')}",
     )

@@ -14,7 +14,7 @@ from oeactl.render.diff import coloured, unified_diff
 if TYPE_CHECKING:
     from oeactl.core.host import Layer, Survey
     from oeactl.core.outcomes import OnRecord, Patched, Reverted, Served
-    from oeactl.core.plan import Planned
+    from oeactl.core.plan import Planned, PlannedFile
     from oeactl.core.proof import Verdict
 
 
@@ -48,12 +48,14 @@ def planned_lines(plan: Planned, survey: Survey, *, whole: bool) -> Any:
     text.append(
         f"{'  '.join(['', *filter(None, [parameters(plan.parameters)]), f'plan {plan.digest[:12]}'])}\n"
     )
-    for file in plan.files:
-        diff = unified_diff(file.path, file.before, file.after)
+    for first, *copies in _alike(plan.files):
+        diff = unified_diff(first.path, first.before, first.after)
         added, removed = _counts(diff)
         text.append(f"  +{added}", "green")
         text.append(f" -{removed}", "red")
-        text.append(f"  {file.path}\n")
+        text.append(f"  {first.path}\n")
+        for copy in copies:
+            text.append(f"         {copy.path}, the same\n")
         if whole:
             text.append("\n")
             text.append(coloured(diff))
@@ -62,6 +64,14 @@ def planned_lines(plan: Planned, survey: Survey, *, whole: bool) -> Any:
         text.append(f"  the server is started with {words}\n")
     text.rstrip()
     return text
+
+
+def _alike(files: Sequence[PlannedFile]) -> list[list[PlannedFile]]:
+    """The copies of a file on the nodes of one server together."""
+    groups: dict[tuple[str, ...], list[PlannedFile]] = {}
+    for file in files:
+        groups.setdefault((file.module, file.before_sha256, file.after_sha256), []).append(file)
+    return list(groups.values())
 
 
 def _counts(diff: str) -> tuple[int, int]:

@@ -35,6 +35,8 @@ def hosts_table(inventory: Inventory, chosen: str | None) -> Any:
 
 def reach(host: Host) -> str:
     """How the host is reached, in ssh's words."""
+    if host.members:
+        return ", ".join(reach(one) for one in host.members)
     if host.address is None:
         return "this machine"
     user = f"{host.user}@" if host.user else ""
@@ -56,6 +58,8 @@ def _table(*columns: str) -> Any:
 def host_document(host: Host) -> dict[str, Any]:
     """One host as plain data, the secrets of its commands and environment hidden."""
     plain: dict[str, Any] = msgspec.to_builtins(host)
+    plain.pop("nodes")
+    plain["members"] = [host_document(one) for one in host.members]
     if host.server is not None:
         for key in ("env", "argv", "start", "stop", "status"):
             plain["server"][key] = redact(plain["server"][key])
@@ -76,7 +80,14 @@ def host_lines(host: Host) -> str:
                 yield f"{indent}{key}: {f'{part:g} s' if isinstance(part, float) else part}"
 
     plain = host_document(host)
-    return "\n".join([plain.pop("name"), *lines(plain, "  ")])
+    members = plain.pop("members")
+    if not members:
+        return "\n".join([plain.pop("name"), *lines(plain, "  ")])
+    shown = [f"{host.name}: one server on {len(members)} nodes"]
+    for rank, one in enumerate(members):
+        one.pop("members")
+        shown += [f"  {one.pop('name')} (rank {rank})", *lines(one, "    ")]
+    return "\n".join(shown)
 
 
 def recipes_table(recipes: Iterable[Recipe]) -> Any:

@@ -29,6 +29,10 @@ def status_lines(status: Status) -> Any:
 
     engine, journal = status.survey.engine, status.survey.journal
     row("host", f"{status.host} ({status.survey.host.user}@{status.survey.host.hostname})")
+    for node in status.survey.nodes:
+        release = f"{node.engine.package} {node.engine.version or '(no version)'}"
+        where = f"{node.host.user}@{node.host.hostname}, {release}, {node.engine.root}"
+        row("node", f"{node.name}  {where}")
     row("engine", f"{engine.package} {engine.version or '(no version)'}  {engine.root}")
     for layer in journal.layers:
         row("recipe", f"{layer.recipe} r{layer.revision}  {parameters(layer.parameters)}".rstrip(), "bold")
@@ -69,7 +73,7 @@ def _server(state: ServerState) -> str:
         f", {len(state.workers)} worker{'s' if len(state.workers) != 1 else ''}" if state.workers else ""
     )
     since = f", since {_moment(state.started_at)}" if state.started_at else ""
-    return f"{health}, pid {process.pid} {whose}{since}{workers}"
+    return f"{health}, {process.called} {whose}{since}{workers}"
 
 
 def _lease(lease: Lease) -> str:
@@ -91,6 +95,10 @@ def status_document(status: Status) -> dict[str, Any]:
         "host": status.host,
         "agrees": status.agrees,
         "engine": survey.engine,
+        "nodes": [
+            {"name": node.name, "host": node.host, "engine": node.engine, "recipes": node.recipes}
+            for node in survey.nodes
+        ],
         "files": status.files,
         "layers": [
             {

@@ -6,6 +6,7 @@ Run as a program. Its workers are as naughty as the options say; nothing here im
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import signal
@@ -57,6 +58,10 @@ def options() -> argparse.Namespace:
     parser.add_argument("--fail-after", type=int, help="so many completions come, the next do not")
     parser.add_argument("--die-once", metavar="FILE", help="with --die: only while this file is not there")
     parser.add_argument("--busy-flushes", type=int, default=0, help="so many flushes are answered 400")
+    parser.add_argument("--imports", metavar="MODULE", help="each worker imports it, as a scheduler does")
+    parser.add_argument("--nnodes", type=int, default=1)
+    parser.add_argument("--node-rank", type=int, default=0, help="not 0: a part that only says that it lives")
+    parser.add_argument("--dist-init-addr", help="where the nodes meet before the first one answers")
     parser.add_argument("--openai", action="store_true", help="no native API")
     parser.add_argument("--api-key")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
@@ -69,19 +74,38 @@ def say(text: str) -> None:
     sys.stderr.flush()
 
 
-def begin_worker(number: int, manner: str) -> subprocess.Popen[bytes]:
+def begin_worker(number: int, manner: str, imports: str | None) -> subprocess.Popen[bytes]:
     """A child under the title that SGLang gives a scheduler; it is what it shall be when this returns."""
     heard, said = os.pipe()
     title = f"sglang::scheduler_TP{number}"
     argv = [title, __file__, "--port", "0", "--worker", manner, "--tell", str(said)]
+    argv += ["--imports", imports] if imports else []
     worker = subprocess.Popen(argv, executable=sys.executable, pass_fds=[said])
     os.close(said)
-    os.read(heard, 1)
+    if not os.read(heard, 1):
+        say(f"scheduler {number} ended while it began")
+        sys.exit(1)
     os.close(heard)
     return worker
 
 
-def work(manner: str, tell: int) -> None:
+def meet(wanted: argparse.Namespace) -> list[Any]:
+    """Wait for all other nodes, or join the first: what holds them together while this is kept."""
+    import socket
+
+    host, _, port = wanted.dist_init_addr.rpartition(":")
+    if wanted.node_rank:
+        while True:
+            try:
+                return [socket.create_connection((host, int(port)))]
+            except ConnectionRefusedError:
+                time.sleep(0.1)
+    with socket.create_server((host, int(port))) as door:
+        say(f"Init torch distributed begin. waiting for {wanted.nnodes - 1} nodes")
+        return [door.accept()[0] for _ in range(wanted.nnodes - 1)]
+
+
+def work(manner: str, tell: int, imports: str | None) -> None:
     """Sit there as ``manner`` says. orphan: re-parented. daemon: that, and in a session of its own."""
     if manner in ("orphan", "daemon") and os.fork():
         os._exit(0)
@@ -92,6 +116,9 @@ def work(manner: str, tell: int) -> None:
     folder = os.environ.get("OEACTL_PROOF_DIR")
     if folder and os.environ.get("STANDIN_DIGEST"):
         prove(Path(folder), os.environ["STANDIN_DIGEST"])
+    if imports:
+        importlib.import_module(imports)
+    os.write(tell, b".")
     os.close(tell)
     while True:
         time.sleep(60)
@@ -124,6 +151,8 @@ class Handler(BaseHTTPRequestHandler):
         path = self.path.partition("?")[0]
         if path == "/health":
             self.send(200 if time.time() >= self.loaded_at else 503)
+        elif self.wanted.node_rank:
+            self.send(404)
         elif not self.allowed():
             self.send(401, {"error": "Unauthorized"})
         elif path == "/v1/models":
@@ -141,7 +170,9 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"null")
         path = self.path.partition("?")[0]
-        if not self.allowed():
+        if self.wanted.node_rank:
+            self.send(404)
+        elif not self.allowed():
             self.send(401, {"error": "Unauthorized"})
         elif path == "/flush_cache":
             Handler.flushes += 1
@@ -211,9 +242,11 @@ class Server(ThreadingHTTPServer):
 def main() -> None:
     wanted = options()
     if wanted.worker:
-        work(wanted.worker, wanted.tell)
+        work(wanted.worker, wanted.tell, wanted.imports)
     say("server_args={'model_path': '/m', 'api_key': 'sk-in-the-log'}")
-    workers = [begin_worker(n, manner) for n, manner in enumerate(filter(None, wanted.workers.split(",")))]
+    manners = list(filter(None, wanted.workers.split(",")))
+    first = wanted.node_rank * len(manners)
+    workers = [begin_worker(first + n, manner, wanted.imports) for n, manner in enumerate(manners)]
     say("Load weight begin. avail mem=20.58 GB")
     sys.stderr.write(
         "\rLoading safetensors checkpoint shards:  50% Completed | 1/2 [00:01<00:01,  1.4it/s]\r"
@@ -225,6 +258,7 @@ def main() -> None:
             Path(wanted.die_once).touch()
         sys.stderr.write(DEATHS[wanted.die])
         sys.exit(1)
+    others = meet(wanted) if wanted.nnodes > 1 else []
 
     def end(number: int, frame: object) -> None:
         for worker in [] if wanted.leave_children else workers:
@@ -238,6 +272,7 @@ def main() -> None:
     if not wanted.loading:
         say("The server is fired up and ready to roll!")
     server.serve_forever()
+    del others
 
 
 if __name__ == "__main__":

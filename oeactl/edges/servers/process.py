@@ -99,14 +99,7 @@ class ProcessServer:
             **self._place,
             **more,
         )
-        if "ready" in answer:
-            return msgspec.convert(answer["ready"], Ready)
-        failed = msgspec.convert(answer["failed"], Failed)
-        return msgspec.structs.replace(
-            failed,
-            first_error=redact_text(failed.first_error) if failed.first_error else None,
-            tail=tuple(map(redact_text, failed.tail)),
-        )
+        return _outcome(answer)
 
     def stop(self, progress: Progress, *, foreign: bool = False) -> None:
         self._stop(progress, foreign=foreign)
@@ -143,6 +136,38 @@ class ProcessServer:
         if not self._fixed["log"]:
             raise UsageError("no log is named", where=self._agent.name, hint="add server.log to hosts.yaml")
         return str(self._fixed["log"])
+
+
+def _outcome(answer: Mapping[str, Any]) -> Ready | Failed:
+    """How a wait ended; the log's lines without secrets."""
+    if "ready" in answer:
+        return msgspec.convert(answer["ready"], Ready)
+    failed = msgspec.convert(answer["failed"], Failed)
+    return msgspec.structs.replace(
+        failed,
+        first_error=redact_text(failed.first_error) if failed.first_error else None,
+        tail=tuple(map(redact_text, failed.tail)),
+    )
+
+
+class FollowerServer(ProcessServer):
+    """ports.Follower: a process like any other, which nobody asks for completions."""
+
+    def watch(self, process: Process, progress: Progress) -> Failed:
+        answer = answer_of(
+            self._agent,
+            "server.watch",
+            _teller(progress),
+            process=msgspec.to_builtins(process),
+            deadline_s=self._ready_timeout_s,
+            **self._place,
+        )
+        outcome = _outcome(answer)
+        assert isinstance(outcome, Failed)
+        return outcome
+
+    def joined(self, process: Process) -> Ready | Failed:
+        return _outcome(self._agent.ask("server.joined", process=msgspec.to_builtins(process), **self._place))
 
 
 def _teller(progress: Progress) -> Callable[[Mapping[str, Any]], None]:
