@@ -17,10 +17,12 @@ _CLIENT_CORE = 0.9
 _CLIENT_LAG = 0.1
 #: A prefill meets the power cap for a moment; a level that runs at it runs at another speed each time.
 _CAPPED = 0.05
+_NOT_ONCE = 1.5
 #: The band of a run, around the median of the trials before: of the mean clock, temperature and power.
 _CLOCK_BAND = 0.03
 _DEGREES = 10.0
 _POWER_BAND = 0.15
+_LEAST_SAMPLES = 5
 
 
 _Of = Callable[[CardLoad], Spread | None]
@@ -60,7 +62,7 @@ def throttling_gate(evidence: Evidence) -> Gate:
         (card.index, reason, share)
         for card in telling
         for reason, share in (card.throttled or {}).items()
-        if reason != POWER_CAP or share > _CAPPED
+        if reason != POWER_CAP or (share > _CAPPED and share * card.samples >= _NOT_ONCE)
     ]
     if held:
         index, reason, share = max(held, key=lambda one: one[2])
@@ -100,11 +102,17 @@ def band_gate(evidence: Evidence) -> Gate:
     if watched is None or not watched.cards:
         return not_seen(name, _blind(evidence, watched))
     before = [
-        (one.same_arm, card) for one in evidence.earlier or () if one.watched for card in one.watched.loaded
+        (one.same_arm, card)
+        for one in evidence.earlier or ()
+        if one.watched
+        for card in one.watched.loaded
+        if card.samples >= _LEAST_SAMPLES
     ]
     compared = 0
     off: list[str] = []
     for card in watched.loaded:
+        if card.samples < _LEAST_SAMPLES:
+            return not_seen(name, f"{card.samples} samples are too few to tell a card's mean")
         same = [(mine, other) for mine, other in before if other.uuid == card.uuid]
         compared += bool(same)
         off += _out_of_band(card, same)

@@ -305,6 +305,22 @@ def test_a_card_within_the_band_passes_and_another_arm_may_draw_other_power() ->
     assert gate("gpu_band", **looking_back(near, odd, near)).outcome == "pass"  # the median counts
 
 
+def test_a_card_seen_a_few_times_is_not_held_to_the_band() -> None:
+    few = a_watched(a_card(0, samples=4, sm_mhz=even(1000)))
+    assert gate("gpu_band", **looking_back(like_before(), watched=few)).outcome == "not_measured"
+    assert (
+        gate("gpu_band", **looking_back(like_before(samples=4, sm_mhz=even(2100)))).outcome == "not_measured"
+    )
+
+
+def test_the_power_cap_in_a_single_sample_of_a_short_level_warns() -> None:
+    once = a_watched(a_card(0, samples=5, throttled={"power cap": 0.2}))
+    found = gate("gpu_throttling", watched=once)
+    assert (found.outcome, found.warning) == ("pass", True)
+    twice = a_watched(a_card(0, samples=5, throttled={"power cap": 0.4}))
+    assert gate("gpu_throttling", watched=twice).outcome == "fail"
+
+
 def test_the_first_trial_and_cards_that_tell_nothing_have_no_band() -> None:
     assert gate("gpu_band", **looking_back()).outcome == "not_measured"
     assert gate("gpu_band", **looking_back(like_before(), watched=None)).outcome == "not_measured"
