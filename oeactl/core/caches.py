@@ -1,6 +1,6 @@
 """Compilation caches: what was in them before and after a trial, and whether two trials were equally warm.
 
-Owns: the record, and when a start counts as cold: it wrote more than a tenth of what its caches hold then.
+Owns: the record, and when a start counts as cold: it wrote more than a tenth of what one of them holds then.
 Refuses: to compare a start that compiled its kernels with one that found them.
 """
 
@@ -48,10 +48,11 @@ class CachesSeen(Value, frozen=True, kw_only=True):
     @property
     def cold(self) -> bool | None:
         """Whether much had to be compiled; None where that was not seen."""
-        written = self.written
-        if written is None or self.after is None:
+        if self.after is None:
             return None
-        return written >= _FEW and written > _SHARE * sum(cache.files for cache in self.after)
+        held = {cache.path: cache.files for cache in self.before}
+        came = [(cache.files - held.get(cache.path, 0), cache.files) for cache in self.after]
+        return any(written >= _FEW and written > _SHARE * files for written, files in came)
 
 
 def unequal(

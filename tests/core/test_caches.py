@@ -40,6 +40,12 @@ def test_a_start_is_cold_when_it_wrote_much_of_what_its_caches_hold(
     assert (found.written, found.cold) == (written, cold)
 
 
+def test_one_cache_that_was_filled_is_not_hidden_by_a_large_one_that_was_not() -> None:
+    large = CacheState(name="inductor", path="/c/inductor", files=5000, bytes=9)
+    small = CacheState(name="triton", path="/c/triton", files=40, bytes=9)
+    assert CachesSeen(before=(large,), after=(large, small)).cold
+
+
 def test_a_cache_that_was_not_there_before_was_written() -> None:
     after = (CacheState(name="triton", path="/c/triton", files=9, bytes=9),)
     assert CachesSeen(before=(), after=after).cold

@@ -62,6 +62,12 @@ def options() -> argparse.Namespace:
     parser.add_argument("--nnodes", type=int, default=1)
     parser.add_argument("--node-rank", type=int, default=0, help="not 0: a part that only says that it lives")
     parser.add_argument("--dist-init-addr", help="where the nodes meet before the first one answers")
+    parser.add_argument(
+        "--itl-ms", type=float, default=2.0, help="between a stream's tokens; below 0: two at once end it"
+    )
+    parser.add_argument(
+        "--compiles-ms", type=float, default=0.0, help="longer where TRITON_CACHE_DIR was empty at the start"
+    )
     parser.add_argument("--openai", action="store_true", help="no native API")
     parser.add_argument("--api-key")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
@@ -140,6 +146,8 @@ class Handler(BaseHTTPRequestHandler):
     loaded_at = 0.0
     flushes = 0
     completions = 0
+    cold = False
+    streams = 0
     at_once = 0
     most_at_once = 0
     lock = threading.Lock()
@@ -211,16 +219,25 @@ class Handler(BaseHTTPRequestHandler):
             self.send(200, {"text": "x", "meta_info": meta})
 
     def stream(self, meta: dict[str, int], count: int) -> None:
-        """One event a token, 2 ms apart, as SGLang streams them."""
+        """One event a token, at a pace, as SGLang streams them."""
+        with self.lock:
+            Handler.streams += 1
+            if self.wanted.itl_ms < 0 and self.streams > 1:
+                sys.stderr.write(DEATHS["oom"])
+                sys.stderr.flush()
+                os._exit(1)
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.end_headers()
+        pace_ms = self.wanted.itl_ms + (self.wanted.compiles_ms if self.cold else 0.0)
         for done in range(1, count + 1):
             event = {"text": "x " * done, "meta_info": {**meta, "completion_tokens": done}}
             self.wfile.write(f"data: {json.dumps(event)}\n\n".encode())
             self.wfile.flush()
-            time.sleep(0.002)
+            time.sleep(max(0.0, pace_ms) / 1000)
         self.wfile.write(b"data: [DONE]\n\n")
+        with self.lock:
+            Handler.streams -= 1
 
     def allowed(self) -> bool:
         key = self.wanted.api_key
@@ -267,6 +284,12 @@ def main() -> None:
 
     signal.signal(signal.SIGTERM, signal.SIG_IGN if wanted.stubborn else end)
     Handler.wanted, Handler.loaded_at = wanted, time.time() + wanted.loading
+    if wanted.compiles_ms:
+        cache = Path(os.environ["TRITON_CACHE_DIR"])
+        Handler.cold = not (cache / "kernel-0").exists()
+        cache.mkdir(parents=True, exist_ok=True)
+        for number in range(9):
+            cache.joinpath(f"kernel-{number}").write_text("compiled")
     server = Server(("127.0.0.1", wanted.port), Handler)
     say("Application startup complete.")
     if not wanted.loading:
