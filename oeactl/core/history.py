@@ -17,7 +17,9 @@ from typing import Any
 from oeactl.core import stats
 from oeactl.core.compare import changed_arguments
 from oeactl.core.host import Value
+from oeactl.core.metrics import Spread
 from oeactl.core.run import Moment, Run, Trial
+from oeactl.core.telemetry import CardLoad
 from oeactl.core.verdicts import is_finished
 
 #: Fewer baselines make no band; older ones than the last so many say little about today.
@@ -177,6 +179,15 @@ _FACTS: tuple[tuple[str, Callable[[Trial], object]], ...] = (
 )
 
 
+#: What the cards did while the levels were measured.
+_UNDER_LOAD: tuple[tuple[str, Callable[[CardLoad], Spread | None], str], ...] = (
+    ("SM clock under load", lambda card: card.sm_mhz, "MHz"),
+    ("memory clock under load", lambda card: card.memory_mhz, "MHz"),
+    ("temperature under load", lambda card: card.temperature_c, "°C"),
+)
+_SLACK = 0.01
+
+
 def _cards(trial: Trial, key: str) -> list[str]:
     return sorted(gpu[key] for gpu in trial.host.gpus if key in gpu)
 
@@ -189,6 +200,7 @@ def _suspects(before: Sequence[Trial], newest: Trial) -> tuple[Suspect, ...]:
         for name, fact in _FACTS
         if all(fact(one) != fact(newest) for one in before)
     ]
+    found += _clocks(before, newest)
     new = set(changed_arguments(last.server.args, newest.server.args))
     for one in before:
         new &= set(changed_arguments(one.server.args, newest.server.args))
@@ -201,6 +213,25 @@ def _suspects(before: Sequence[Trial], newest: Trial) -> tuple[Suspect, ...]:
         for name in sorted(new)
     ]
     return tuple(found)
+
+
+def _clocks(before: Sequence[Trial], newest: Trial) -> list[Suspect]:
+    """Clock and temperature under load, where the newest lies a hundredth or more beyond all before it."""
+    found = []
+    for name, figure, unit in _UNDER_LOAD:
+        past = [mean for one in before if (mean := _mean(one, figure)) is not None]
+        now = _mean(newest, figure)
+        if now is None or not past or (1 - _SLACK) * min(past) <= now <= (1 + _SLACK) * max(past):
+            continue
+        found.append(Suspect(what=name, before=f"{past[-1]:,.0f} {unit}", now=f"{now:,.0f} {unit}"))
+    return found
+
+
+def _mean(trial: Trial, figure: Callable[[CardLoad], Spread | None]) -> float | None:
+    """Over the levels and the cards that the server uses; None where the cards were not watched."""
+    cards = [card for point in trial.points if point.watched for card in point.watched.loaded]
+    seen = [spread.mean for card in cards if (spread := figure(card)) is not None]
+    return fmean(seen) if seen else None
 
 
 def _told(value: object) -> str:

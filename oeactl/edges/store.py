@@ -137,11 +137,15 @@ class ResultsFolder:
     def list(self) -> Listing:
         """Read every run there is, oldest first; what is not a run of ours is named, not raised."""
         runs, skipped = [], []
+        seen: dict[str, Path] = {}
         for folder in self._folders():
             run = _read_run(folder)
             if isinstance(run, Skipped):
                 skipped.append(run)
+            elif folder.name in seen:
+                skipped.append(Skipped(path=str(folder), why=f"the same run is in {seen[folder.name]}"))
             else:
+                seen[folder.name] = folder
                 runs.append(run)
         return Listing(path=str(self._runs), runs=tuple(runs), skipped=tuple(skipped))
 
@@ -183,7 +187,7 @@ class ResultsFolder:
         """Run folders by name, which begins with the time; years are folders above them."""
         if self._runs.is_dir():
             yield from sorted(
-                (path for path in self._runs.glob("*/*") if path.is_dir()), key=lambda p: p.name
+                (path for path in self._runs.glob("*/*") if path.is_dir()), key=lambda p: (p.name, str(p))
             )
 
     def _folder(self, run_id: str) -> Path:

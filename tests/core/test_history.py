@@ -9,9 +9,11 @@ import msgspec
 import pytest
 
 from oeactl.core.history import Series, history
+from oeactl.core.metrics import Spread
 from oeactl.core.results import moment
-from oeactl.core.run import Arm, Run
+from oeactl.core.run import Arm, PointRecord, Run
 from tests.core.test_verdicts import a_comparison, measured
+from tests.support.levels import a_card, a_watched
 from tests.support.runs import AT, OEA, SWEEP, a_plan, a_record, a_trial
 
 USUAL = (400.0, 404.0, 398.0, 401.0)
@@ -86,6 +88,27 @@ def test_a_day_outside_is_told_with_what_is_new(rate: float) -> None:
     assert told["engine version"] == ("0.5.20", "0.5.21")
     assert told["argument page_size"] == ("none", "64")
     assert set(told) == {"GPU driver", "engine version", "argument page_size"}
+
+
+def test_a_clock_that_is_lower_under_load_than_ever_before_is_a_suspect() -> None:
+    def watched_at(mhz: float) -> tuple[PointRecord, ...]:
+        cards = (a_card(0, sm_mhz=Spread(min=mhz, mean=mhz, max=mhz)),)
+        return tuple(
+            msgspec.structs.replace(a_record(at, point, tokens_per_s=300.0), watched=a_watched(*cards))
+            for at, point in enumerate(SWEEP.points, 1)
+        )
+
+    usual = a_card(0).sm_mhz
+    assert usual is not None
+    (found,) = series_of(*days(*USUAL, 300.0, points=watched_at(1200.0))).suspects
+    assert (found.what, found.before, found.now) == (
+        "SM clock under load",
+        f"{usual.mean:,.0f} MHz",
+        "1,200 MHz",
+    )
+    assert series_of(*days(*USUAL, 300.0, points=watched_at(usual.mean * 1.005))).suspects == ()
+    unseen = tuple(msgspec.structs.replace(point, watched=None) for point in watched_at(1.0))
+    assert series_of(*days(*USUAL, 300.0, points=unseen)).suspects == ()
 
 
 def test_what_an_earlier_run_had_too_is_no_suspect() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 from oeactl.core.results import analyse
 from oeactl.edges.store import ResultsFolder
+from oeactl.errors import UsageError
 from tests.support.runs import AT, a_plan, a_trial
 
 
@@ -64,6 +66,17 @@ def test_branches_that_each_add_runs_merge_without_conflict(merged: Path) -> Non
     assert listing.skipped == ()
     assert len(listing.runs) == 5
     assert all(run.trials and run.analysis for run in listing.runs)
+
+
+def test_a_run_that_is_there_twice_is_taken_once_and_the_copy_named(merged: Path) -> None:
+    first, *others = ResultsFolder(merged / "results").list().runs
+    shutil.copytree(first.path, merged / "results" / "runs" / "2027" / first.plan.run_id)
+    listing = ResultsFolder(merged / "results").list()
+    assert [run.path for run in listing.runs] == [first.path, *(run.path for run in others)]
+    (skipped,) = listing.skipped
+    assert skipped.why == f"the same run is in {first.path}"
+    with pytest.raises(UsageError, match="fits 2 runs"):
+        ResultsFolder(merged / "results").load(first.plan.run_id)
 
 
 def test_merge_markers_truncation_nan_and_copies_are_named_and_the_rest_is_read(merged: Path) -> None:
