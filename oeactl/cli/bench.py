@@ -10,6 +10,7 @@ import typer
 
 from oeactl.cli.common import Call, HostOption, command
 from oeactl.cli.load import (
+    HERE,
     ApiOption,
     DatasetOption,
     DriverOption,
@@ -146,9 +147,10 @@ def bench(
     )
     if url is None and (model or api_key_env):
         raise UsageError("--model and --api-key-env belong to --url", hint="hosts.yaml says both of a host")
-    if url is not None and (host or experts or origin or driver == "sglang"):
+    if url is not None and (host or experts or origin == HERE or driver == "sglang"):
         raise UsageError(
-            "--url is measured from here, by the light client", hint="leave the other option out"
+            "--url is measured from here, or --from HOST, by the light client",
+            hint="leave the other option out",
         )
     chosen = call.host(host) if url is None else None
     defaults = chosen.bench if chosen else BenchSpec()

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from oeactl.cli.load import Load, Place, third_place, with_dataset
 from oeactl.core.host import Holder
 from oeactl.core.inventory import Host
 from oeactl.edges.agent_link import AgentLink
@@ -27,7 +28,6 @@ from oeactl.flows.site import Site
 
 if TYPE_CHECKING:
     from oeactl.cli.common import Call
-    from oeactl.cli.load import Load
     from oeactl.core.load import Sweep
     from oeactl.ports import Driver
 
@@ -51,22 +51,36 @@ def foreign_at(
     agent = AgentLink(open_local(), python=sys.executable, keep=True)
     try:
         call.progress.step(f"looking at {url}")
-        yield _there(call, agent, url, load, model, key)
+        with _sender(call, agent, url, load, key) as sender:
+            yield _there(call, agent, sender, url, load, model, key)
     finally:
         agent.close()
 
 
-def _there(call: Call, agent: AgentLink, url: str, load: Load, model: str | None, key: str | None) -> There:
+@contextmanager
+def _sender(call: Call, agent: AgentLink, url: str, load: Load, key: str | None) -> Iterator[Place]:
+    """Where the load is sent from: here, or another host of hosts.yaml."""
+    if load.origin is None:
+        yield Place(agent=agent, python=sys.executable)
+        return
+    with third_place(call, load, load.origin_url or url, key) as place:
+        yield place
+
+
+def _there(
+    call: Call, agent: AgentLink, sender: Place, url: str, load: Load, model: str | None, key: str | None
+) -> There:
     from oeactl import __version__
-    from oeactl.cli.load import with_dataset
 
     found, engine, server = find(agent, url, model=model, api_key=key)
     load = _settled(load, found)
     driver = LightClient(
-        agent,
-        python=sys.executable,
+        sender.agent,
+        python=sender.python,
         api=load.api or found.api,
         version=__version__,
+        url=sender.url,
+        runs_on=load.origin,
         api_key=key,
         processes=load.processes,
         prompts=load.file.prompts if load.file else (),

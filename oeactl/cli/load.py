@@ -256,7 +256,7 @@ def driver_of(call: Call, load: Load, here: Wired) -> Iterator[Driver]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Place:
+class Place:
     """Where the light client runs, and by which URL the server is reached there; None: as on its host."""
 
     agent: Agent
@@ -267,27 +267,37 @@ class _Place:
 
 
 @contextmanager
-def _place(call: Call, load: Load, here: Wired) -> Iterator[_Place]:
-    from oeactl.cli.wiring import wired
+def _place(call: Call, load: Load, here: Wired) -> Iterator[Place]:
     from oeactl.edges.agent_link import AgentLink
     from oeactl.edges.local import open_local
-    from oeactl.edges.reach import check_reach
 
     host, spec = here.site.host, here.site.host.server
     if load.origin is None or spec is None or load.origin == host.name:
-        env, cwd = (spec.env, spec.cwd) if spec else ({}, None)
-        yield _Place(agent=here.agent, python=host.engine.python or "python3", env=env, cwd=cwd)
+        if spec is None or spec.container is not None:  # its interpreter and folders are the container's
+            yield Place(agent=here.agent, python="python3")
+            return
+        python = host.engine.python or "python3"
+        yield Place(agent=here.agent, python=python, env=spec.env, cwd=spec.cwd)
     elif load.origin == HERE:
         with here.remote.forward(spec.port) as port:
             url = f"{spec.url.partition(':')[0]}://127.0.0.1:{port}"
             agent = AgentLink(open_local(), python=sys.executable)
-            yield _Place(agent=agent, python=sys.executable, url=url)
+            yield Place(agent=agent, python=sys.executable, url=url)
     else:
-        third = call.host(load.origin)
-        url = load.origin_url or _as_seen(host, spec)
-        with wired(call, third) as there:
-            check_reach(there.agent, url, api_key=here.api_key)
-            yield _Place(agent=there.agent, python=third.engine.python or "python3", url=url)
+        with third_place(call, load, load.origin_url or _as_seen(host, spec), here.api_key) as place:
+            yield place
+
+
+@contextmanager
+def third_place(call: Call, load: Load, url: str, api_key: str | None) -> Iterator[Place]:
+    """Another host of hosts.yaml, from which the server at ``url`` is reached. Raises Unreachable."""
+    from oeactl.cli.wiring import wired
+    from oeactl.edges.reach import check_reach
+
+    third = call.host(load.origin)
+    with wired(call, third) as there:
+        check_reach(there.agent, url, api_key=api_key)
+        yield Place(agent=there.agent, python=third.engine.python or "python3", url=url)
 
 
 def _as_seen(host: Host, spec: ServerSpec) -> str:

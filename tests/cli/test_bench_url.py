@@ -166,6 +166,18 @@ def test_what_cannot_be_is_told_and_nothing_is_written(
     assert not (tmp_path / "results").exists()
 
 
+def test_a_server_by_its_url_is_measured_from_another_host(
+    server: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.pages = MODELS
+    document = bench(server, capsys, "--model", "small", "--from", "@local")
+    (trial,) = document["trials"]
+    assert "from=@local" in trial["driver"]["flags"]
+    assert document["plan"]["sending"]["origin"] == "@local"
+    refused = bench(server, capsys, "--from", "@local", "--from-url", "http://127.0.0.1:9", code=4)
+    assert "not reached from there" in refused["error"]["what"]
+
+
 def cut_short(run: Path) -> None:
     """Make a whole run one that Ctrl-C ended after its first level."""
     path = run / "trials" / "001-A.json"
