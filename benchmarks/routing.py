@@ -3,11 +3,12 @@
     python benchmarks/routing.py [--version 0.5.20] [--rounds 41] [--k0 4]
 
 Times the real ``select_experts`` of that release, its own file and the patched one in turn within each round,
-in one process on one thread: GLM's routing (256 experts, 8 a token, sigmoid with a correction bias, bfloat16
-logits) at 1, 16, 64 and 256 rows. The columns are of a prompt, which OEA leaves as it is, and of decode,
-where it acts; a call of one row is left alone too (min_tokens). The note that attention leaves, a call before
-the router, is counted in. Medians of the paired ratios, and the middle half of them. On a GPU the figures are
-others: there what is added is kernels, at most 10 (tests/recipes/routing_checks.py), in a replayed graph.
+in one process on one thread, by processor time, so that a busy machine matters little: GLM's routing (256
+experts, 8 a token, sigmoid with a correction bias, bfloat16 logits) at 1, 16, 64 and 256 rows. The columns
+are of a prompt, which OEA leaves as it is, and of decode, where it acts; a call of one row is left alone too
+(min_tokens). The note that attention leaves, a call before the router, is counted in. Medians of the paired
+ratios, and the middle half of them. On a GPU the figures are others: there what is added is kernels, at
+most 10 (tests/recipes/routing_checks.py), in a replayed graph.
 
 SGLang's gates run uncompiled (TORCHDYNAMO_DISABLE=1), as the demo's server has them: compiled ones are
 faster, and the ratio larger.
@@ -113,10 +114,10 @@ def measure(rows: int, pristine: str, rounds: int) -> dict[str, Any]:
     times: dict[str, list[float]] = {name: [] for name in variants}
     for _ in range(rounds + 2):  # two to warm up
         for name, call in variants.items():
-            begun = time.perf_counter()
+            begun = time.process_time()
             for _ in range(CALLS):
                 call()
-            times[name].append((time.perf_counter() - begun) / CALLS)
+            times[name].append((time.process_time() - begun) / CALLS)
     kept = {name: taken[2:] for name, taken in times.items()}
     return {
         "us": statistics.median(kept["unpatched"]) * 1e6,

@@ -25,7 +25,7 @@ REQUIRED = {
     "pid": int,
     "start_ticks": int,
 }
-OPTIONAL = {"mode": str, "layer": int, "rows": int, "counts": dict}
+OPTIONAL = {"mode": str, "layer": int, "rows": int, "reason": str, "counts": dict}
 LARGEST = 1 << 20
 
 

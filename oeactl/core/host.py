@@ -310,14 +310,25 @@ class ServerState(Value, frozen=True, kw_only=True):
     last_error: str | None = None
 
 
+class ExpertCount(Value, frozen=True, kw_only=True):
+    """Distinct experts of the last steps of one layer: as the engine would have chosen, and as it did.
+
+    steps: how many there were in all.
+    """
+
+    steps: int
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+
+
 class ProofFile(Value, frozen=True, kw_only=True):
     """One JSON file of a worker: the branch it went through, and the digest it was rendered with.
 
-    counts: of kind "experts", which proves nothing. Rows of a batch of decode -> layer -> how many steps it
-    was counted in, then the distinct experts of the last ones.
+    reason: of kind "skipped", why a batch of decode was left as it is. counts: of kind "experts", which
+    proves nothing: rows of a batch of decode -> layer.
     """
 
-    kind: Literal["loaded", "eager", "capture", "compiled", "experts"]
+    kind: Literal["loaded", "eager", "capture", "compiled", "skipped", "experts"]
     recipe: str
     digest: str
     parameters: dict[str, Any]
@@ -327,7 +338,8 @@ class ProofFile(Value, frozen=True, kw_only=True):
     mode: str | None = None
     layer: int | None = None
     rows: int | None = None
-    counts: dict[str, dict[str, tuple[int, ...]]] = {}
+    reason: str | None = None
+    counts: dict[str, dict[str, ExpertCount]] = {}
     node: str = ""
 
     @property

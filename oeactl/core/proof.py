@@ -13,17 +13,20 @@ from typing import Literal
 from oeactl.core.host import Layer, Process, ProofFile, ServerState, Value
 
 Overall = Literal["taken", "captured", "compiled", "loaded", "stale", "elsewhere", "absent", "unseen"]
-Seen = Literal["eager", "capture", "compiled", "loaded", "other digest", "other file", "absent", "gone"]
+Seen = Literal[
+    "eager", "capture", "compiled", "skipped", "loaded", "other digest", "other file", "absent", "gone"
+]
 
 #: From the best that a worker can show to the worst; the worst worker decides over all.
 _ORDER: tuple[Seen, ...] = (
-    *("eager", "capture", "compiled", "loaded"),
+    *("eager", "capture", "compiled", "skipped", "loaded"),
     *("other digest", "other file", "absent", "gone"),
 )
 _OVERALL: dict[Seen, Overall] = {
     "eager": "taken",
     "capture": "captured",
     "compiled": "compiled",
+    "skipped": "loaded",
     "loaded": "loaded",
     "other digest": "stale",
     "other file": "elsewhere",
@@ -34,6 +37,7 @@ _WORDS: dict[Seen, str] = {
     "eager": "went through the patched branch in decode",
     "capture": "captured the patched branch into its CUDA graphs, which decode replays",
     "compiled": "compiled the patched branch: that it runs is not measured",
+    "skipped": "came to the branch in decode and left the routing as it is",
     "loaded": "loaded the patched file, and no decode went through its branch",
     "other digest": "ran the patch in another version or with other parameters",
     "other file": "ran a patched copy of the file in another place",
@@ -55,6 +59,8 @@ class WorkerProof(Value, frozen=True, kw_only=True):
         where = ""
         if self.seen == "other file" and self.proof:
             where = f": {self.proof.file}"
+        elif self.seen == "skipped" and self.proof:
+            where = f": {self.proof.reason}"
         elif self.proof and self.proof.mode:
             where = f" ({self.proof.mode.lower()}, layer {self.proof.layer}, {self.proof.rows} rows)"
         return f"{worker.role or worker.title} ({worker.called}) {_WORDS[self.seen]}{where}"
@@ -64,8 +70,8 @@ class Verdict(Value, frozen=True, kw_only=True):
     """Whether one recipe is active in the running server.
 
     taken: every worker ran it in decode. captured: every one ran or captured it. compiled: not measured.
-    loaded: imported only, bypassed so far. stale, elsewhere, absent: other code runs. unseen: no worker is
-    to be seen at all. remedy: the next command, None when all is well.
+    loaded: imported only, bypassed or left alone so far. stale, elsewhere, absent: other code runs. unseen:
+    no worker is to be seen at all. remedy: the next command, None when all is well.
     """
 
     recipe: str
@@ -111,7 +117,7 @@ def judge_proofs(layer: Layer, state: ServerState, proofs: Sequence[ProofFile]) 
         recipe=layer.recipe,
         overall=overall,
         summary=_summary(layer, worst, workers),
-        remedy="oeactl restart" if gone else _remedy(overall, layer, state),
+        remedy="oeactl restart" if gone else _remedy(worst, layer, state),
         workers=workers,
     )
 
@@ -149,10 +155,15 @@ def _summary(layer: Layer, worst: Seen, workers: Sequence[WorkerProof]) -> str:
             return f"{layer.recipe} is active: every worker ran or captured it ({count} of {total} captured)"
         return f"{layer.recipe} is active: {who} {_WORDS[worst]}"
     state = {"compiled": "is compiled in", "loaded": "is not yet proven"}.get(worst, "is not active")
-    return f"{layer.recipe} {state}: {who} {_WORDS[worst]}"
+    said = {one.proof.reason for one in workers if one.seen == "skipped" and one.proof and one.proof.reason}
+    why = f", for {' and '.join(sorted(said))}" if worst == "skipped" and said else ""
+    return f"{layer.recipe} {state}: {who} {_WORDS[worst]}{why}"
 
 
-def _remedy(overall: Overall, layer: Layer, state: ServerState) -> str | None:
+def _remedy(worst: Seen, layer: Layer, state: ServerState) -> str | None:
+    overall = _OVERALL[worst]
+    if worst == "skipped":
+        return f"serve without what it names, or oeactl revert --recipe {layer.recipe}: there it does nothing"
     if overall in ("taken", "captured"):
         return None
     if overall == "compiled":

@@ -36,6 +36,7 @@ class ExpertsSeen(Value, frozen=True, kw_only=True):
     """Distinct experts a decode step; the mean is over MoE layers and steps.
 
     seen_by: the engine, which tells them with its answers, or the counter of recipe oea in its workers.
+    routed_mean: of the same batches as the engine would have routed them without a recipe; the counter tells.
     reason: why it is not measured. requests: in flight together. experts: how many a layer has, None where
     the model does not say. counts_sha256: the raw file that holds how often each expert was used.
     """
@@ -48,6 +49,7 @@ class ExpertsSeen(Value, frozen=True, kw_only=True):
     top_k: int | None = None
     experts: int | None = None
     distinct_mean: float | None = None
+    routed_mean: float | None = None
     layers: tuple[LayerSeen, ...] = ()
     counts_sha256: str | None = None
 
@@ -152,13 +154,18 @@ def counted(
     before, after: the proof files then and now; those of other kinds are passed over.
     """
     rows, earlier = str(requests), {(one.pid, one.start_ticks): one.counts for one in _counting(before)}
+    routed: list[float] = []
     found: dict[int, list[int]] = {}
     for one in _counting(after):
         then = earlier.get((one.pid, one.start_ticks), {}).get(rows, {})
-        for layer, (steps, *last) in one.counts.get(rows, {}).items():
-            begun = then.get(layer, (0,))[0]
-            fresh = steps - begun if steps >= begun else steps  # the worker may have begun to count anew
-            found.setdefault(int(layer), []).extend(last[-fresh:] if fresh else ())
+        for layer, count in one.counts.get(rows, {}).items():
+            begun = then[layer].steps if layer in then else 0
+            fresh = count.steps - begun if count.steps >= begun else count.steps  # it may have begun anew
+            if fresh:
+                routed += count.before[-fresh:]
+                found.setdefault(int(layer), []).extend(count.after[-fresh:])
+    if not found:
+        return None
     seen = tuple(
         LayerSeen(
             layer=layer,
@@ -167,19 +174,17 @@ def counted(
             distinct_max=max(counts),
         )
         for layer, counts in sorted(found.items())
-        if counts
     )
-    if not seen:
-        return None
     top_k = config.get("num_experts_per_tok")
     return ExpertsSeen(
         outcome="measured",
         seen_by="counter",
         requests=requests,
-        decode_steps=min(len(counts) for counts in found.values() if counts),
+        decode_steps=min(map(len, found.values())),
         top_k=top_k if isinstance(top_k, int) else None,
         experts=size_of(config)[1],
         distinct_mean=sum(layer.distinct_mean for layer in seen) / len(seen),
+        routed_mean=sum(routed) / len(routed),
         layers=seen,
     )
 

@@ -92,6 +92,8 @@ def inactive(verdicts: tuple[Verdict, ...]) -> Verdict | None:
 def remedy_after_exercise(site: Site, verdict: Verdict) -> str:
     """What to look into when a fresh server was made to decode and still does not run the change."""
     log = f"oeactl logs --host {site.host.name}"
+    if verdict.overall == "loaded" and any(worker.seen == "skipped" for worker in verdict.workers):
+        return f"{verdict.remedy}: {log}"
     if verdict.overall == "loaded":
         return (
             "the engine bypasses the branch, as --moe-runner-backend flashinfer_trtllm and triton_kernel "

@@ -244,7 +244,24 @@ def _level_columns(verdict: Verdict, run: Run) -> tuple[Column, ...]:
             keep=3,
         ),
         Column(head="shown", cells=tuple("yes" if level.shown else "no" for level in levels), left=True),
+        *(
+            Column(head=f"{arm}\nexperts", cells=tuple(_experts(run, x, arm) for x in levels), keep=4)
+            for arm in (verdict.against, verdict.arm)
+            if _design(run.plan).experts
+        ),
     )
+
+
+def _experts(run: Run, level: LevelEffect, arm: str) -> str:
+    """Distinct experts a layer and step, the mean over the arm's trials that could see them."""
+    seen = [
+        point.experts.distinct_mean
+        for trial in run.trials
+        for point in trial.points
+        if trial.arm == arm and point.point.concurrency == level.concurrency and point.experts is not None
+        if point.experts.distinct_mean is not None
+    ]
+    return f"{sum(seen) / len(seen):.1f}" if seen else _DASH
 
 
 def _rate(run: Run, level: LevelEffect, arm: str) -> str:

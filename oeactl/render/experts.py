@@ -28,6 +28,11 @@ def seen_view(seen: Sequence[ExpertsSeen], *, width: int) -> Any:
         Column(
             head="distinct experts\na layer and step", cells=tuple(_number(one.distinct_mean) for one in seen)
         ),
+        *(
+            [Column(head="without\na recipe", cells=tuple(_number(one.routed_mean) for one in seen), keep=1)]
+            if any(one.routed_mean is not None for one in seen)
+            else []
+        ),
         Column(head="least", cells=tuple(_extreme(one, least=True) for one in seen), keep=2),
         Column(head="most", cells=tuple(_extreme(one, least=False) for one in seen), keep=2),
         Column(

@@ -115,3 +115,14 @@ def test_no_worker_to_be_seen_is_no_proof() -> None:
     verdict = judge_proofs(LAYER, state(), [proof(FIRST)])
     assert verdict.overall == "unseen"
     assert verdict.failed and not verdict.proven
+
+
+def test_one_that_left_decode_as_it_is_says_why_and_what_to_do() -> None:
+    skipped = proof(FIRST, "skipped", reason="the choice is limited to groups")
+    verdict = judge_proofs(LAYER, state(FIRST), [proof(FIRST, "loaded"), skipped])
+    assert verdict.overall == "loaded" and verdict.failed
+    assert verdict.summary.endswith("left the routing as it is, for the choice is limited to groups")
+    assert verdict.remedy is not None and "oeactl revert --recipe oea" in verdict.remedy
+    (line,) = verdict.lines()
+    assert line.endswith("left the routing as it is: the choice is limited to groups")
+    assert judge_proofs(LAYER, state(FIRST), [skipped, proof(FIRST)]).overall == "taken", "once is enough"

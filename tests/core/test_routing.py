@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from oeactl.core.host import ProofFile
+from oeactl.core.host import ExpertCount, ProofFile
 from oeactl.core.routing import (
     RoutedRequest,
     batch_prompts,
@@ -114,7 +114,12 @@ def test_recordings_of_one_model_add_up_and_of_two_do_not() -> None:
 CONFIG = {"num_hidden_layers": 3, "n_routed_experts": 64, "num_experts_per_tok": 8}
 
 
-def counter(pid: int, counts: dict[str, dict[str, tuple[int, ...]]], kind: str = "experts") -> ProofFile:
+def count(steps: int, *after: int) -> ExpertCount:
+    """What OEA left of twice as many."""
+    return ExpertCount(steps=steps, before=tuple(2 * one for one in after), after=after)
+
+
+def counter(pid: int, counts: dict[str, dict[str, ExpertCount]], kind: str = "experts") -> ProofFile:
     return ProofFile(
         kind=kind,  # type: ignore[arg-type]
         recipe="oea",
@@ -128,11 +133,11 @@ def counter(pid: int, counts: dict[str, dict[str, tuple[int, ...]]], kind: str =
 
 
 def test_a_worker_s_counter_tells_of_the_steps_counted_meanwhile_alone() -> None:
-    before = [counter(1, {"4": {"1": (2, 60, 60), "2": (2, 60, 60)}})]
+    before = [counter(1, {"4": {"1": count(2, 60, 60), "2": count(2, 60, 60)}})]
     after = [
-        counter(1, {"4": {"1": (5, 60, 60, 10, 12, 14), "2": (4, 60, 60, 20, 20)}, "3": {"1": (9, 50)}}),
-        counter(2, {"4": {"1": (1, 16)}}),
-        counter(1, {"4": {"1": (1, 1)}}, kind="eager"),
+        counter(1, {"4": {"1": count(5, 60, 60, 10, 12, 14), "2": count(4, 60, 60, 20, 20)}}),
+        counter(2, {"4": {"1": count(1, 16)}, "3": {"1": count(9, 50)}}),
+        counter(1, {"4": {"1": count(1, 1)}}, kind="eager"),
     ]
     seen = counted(before, after, requests=4, config=CONFIG)
     assert seen is not None and seen.outcome == "measured" and seen.seen_by == "counter"
@@ -141,18 +146,18 @@ def test_a_worker_s_counter_tells_of_the_steps_counted_meanwhile_alone() -> None
         (2, 20, 20),
     ]
     assert [one.distinct_mean for one in seen.layers] == [13.0, 20.0] and seen.distinct_mean == 16.5
+    assert seen.routed_mean == pytest.approx(2 * (10 + 12 + 14 + 16 + 20 + 20) / 6)
     assert (seen.decode_steps, seen.experts, seen.top_k) == (2, 64, 8)
 
 
 def test_a_counter_that_saw_no_such_batch_tells_nothing() -> None:
-    same = [counter(1, {"4": {"1": (2, 60, 60)}})]
+    same = [counter(1, {"4": {"1": count(2, 60, 60)}})]
     assert counted(same, same, requests=4, config=CONFIG) is None
     assert counted([], same, requests=5, config=CONFIG) is None
     assert counted([], [], requests=4, config=CONFIG) is None
 
 
 def test_a_counter_begun_anew_is_believed_whole() -> None:
-    seen = counted(
-        [counter(1, {"4": {"1": (9, 60)}})], [counter(1, {"4": {"1": (1, 30)}})], requests=4, config=CONFIG
-    )
+    then, now = (counter(1, {"4": {"1": one}}) for one in (count(9, 60), count(1, 30)))
+    seen = counted([then], [now], requests=4, config=CONFIG)
     assert seen is not None and seen.distinct_mean == 30

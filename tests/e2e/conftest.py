@@ -73,16 +73,17 @@ def remote(engine: world.Installed, tmp_path: Path) -> Iterator[Project]:
     """A host behind a real sshd on loopback."""
     with sshd.running(tmp_path / "ssh") as running:
         reach = {"address": "127.0.0.1", "port": running.port, "ssh_config": running.ssh_config}
-        yield from _project(engine, tmp_path / "project", "lab", reach)
+        yield from project(engine, tmp_path / "project", "lab", reach)
 
 
 @pytest.fixture
 def local(engine: world.Installed, tmp_path: Path) -> Iterator[Project]:
     """This machine itself."""
-    yield from _project(engine, tmp_path / "project", "@local", {})
+    yield from project(engine, tmp_path / "project", "@local", {})
 
 
-def _project(engine: world.Installed, folder: Path, host: str, reach: dict[str, Any]) -> Iterator[Project]:
+def project(engine: world.Installed, folder: Path, host: str, reach: dict[str, Any]) -> Iterator[Project]:
+    """A folder with a copy of the engine and one host; at the end its server is stopped."""
     port = world.free_port()
     world.copy_engine(engine, folder / "engine")
     world.write_hosts(folder, host, world.host_entry(engine, folder, port, **reach), BENCH)

@@ -196,3 +196,36 @@ def test_both_workers_of_two_must_show_it_and_one_that_ends_is_noticed(local: Pr
     assert any("ended" in trouble["what"] for trouble in found["troubles"])
     local.oeactl("stop", "--yes")
     local.oeactl("revert")
+
+
+def test_an_old_server_one_row_and_a_silenced_worker_are_not_taken_for_active(local: Project) -> None:
+    original, good = local.hashes(), entry(local)["server"]
+    local.oeactl("start")
+    local.oeactl("patch", "--set", "k0=2", "--no-restart")
+    (trouble,) = local.oeactl("status", code=7)["troubles"]
+    assert trouble["what"] == "oea is not active: the worker showed no patched code"
+    assert trouble["remedy"] == "the server was started before the patch: oeactl restart"
+
+    change(local, argv=[*good["argv"], "--max-running-requests", "1"])  # every token decodes alone
+    failed = error(local, "restart", "--yes", code=7)
+    assert "oea is not yet proven: the worker loaded the patched file" in failed["what"]
+    (trouble,) = local.oeactl("status", code=7)["troubles"]
+    assert "send it decode traffic of at least min_tokens rows at once" in trouble["remedy"]
+
+    change(local, argv=good["argv"], env={**good["env"], "OEACTL_PROOF": "0"})
+    failed = error(local, "restart", "--yes", code=7)
+    assert "showed no patched code" in failed["what"] and "OEACTL_PROOF=0" in failed["hint"]
+    local.oeactl("stop", "--yes")
+    local.oeactl("revert")
+    assert local.hashes() == original
+
+
+def test_a_worker_counts_experts_where_the_engine_does_not_tell(local: Project) -> None:
+    server = entry(local)["server"]
+    silent = [word for word in server["argv"] if word != "--enable-return-routed-experts"]
+    change(local, argv=silent, env={**server["env"], "OEACTL_EXPERTS": "1"})
+    local.oeactl("patch", "--set", "k0=2")
+    seen = {one["requests"]: one for one in local.oeactl("status", "--experts")["experts"]}
+    assert {one["seen_by"] for one in seen.values() if one["outcome"] == "measured"} == {"counter"}, seen
+    assert seen[1]["distinct_mean"] == seen[1]["routed_mean"] == 8
+    assert 8 < seen[16]["distinct_mean"] < seen[16]["routed_mean"] / 2

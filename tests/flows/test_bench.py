@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from oeactl.core.host import (
+    ExpertCount,
     Holder,
     Lease,
     Pending,
@@ -598,7 +599,7 @@ def test_a_server_that_cannot_show_its_experts_spoils_no_level(ready: Bench) -> 
 def test_where_the_engine_does_not_tell_the_workers_own_counters_do(patched: Bench) -> None:
     patched.experts = True
     patched.world.routing = "release 0.5.6 does not return routed experts"
-    counts = {"4": {"1": (2, 3, 3)}}
+    counts = {"4": {"1": ExpertCount(steps=2, before=(4, 4), after=(3, 3))}}
 
     def decoded() -> None:
         patched.world.proofs = (PROOF, msgspec.structs.replace(PROOF, kind="experts", counts=counts))

@@ -257,14 +257,14 @@ def check_count():
             case.logits = torch.randn(8, 64)
             note(ForwardMode.EXTEND)
             case.route(module)
-            _, ids = case.both(module)[1]
-            wanted.append(len(set(ids.flatten().tolist())))
+            wanted.append([len(set(ids.flatten().tolist())) for _, ids in case.both(module)])
         found = [one for name, one in proofs().items() if name.startswith("experts-")]
     finally:
         oea.counting = False
     told = found[0]["counts"] if found else None
-    if told != {"8": {str(LAYER): [39, *wanted[7:39]]}}:
-        failures.append(f"{told}, not 39 steps that end in {wanted[7:39]}")
+    before, after = (list(counts) for counts in zip(*wanted[7:39], strict=True))
+    if told != {"8": {str(LAYER): {"steps": 39, "before": before, "after": after}}} or before == after:
+        failures.append(f"{told}, not 39 steps that end in {before}, {after}")
     return failures
 
 
@@ -494,8 +494,29 @@ def check_proof():
         failures.append("no proof, no routing")
     QUESTION["home"] = left_at_home(oea, Path(folder))
     os.environ["OEACTL_PROOF_DIR"] = folder
+    shrinks(num_expert_group=4, topk_group=2)
+    found = proofs()
+    if set(found) != {f"skipped-{pid}.json"} or found[f"skipped-{pid}.json"]["reason"] != LIMITED:
+        failures.append(f"left alone for its groups: {found}")
     QUESTION["proof"] = taken
     return failures
+
+
+def check_bypassed():
+    """A gate that the MoE kernel has inside never comes to the router: loaded, and nothing taken."""
+    if not hasattr(patched, "BypassedTopKOutput"):
+        return []  # none before 0.5
+    topk = patched.TopK.__new__(patched.TopK)
+    torch.nn.Module.__init__(topk)
+    topk.topk_config = Case(torch.randn(8, 64), torch.randn(64), top_k=8).config(patched)
+    topk.topk_config.output_format = patched.TopKOutputFormat.BYPASSED
+    topk._resolve_routing_inputs = lambda *given: given  # 0.5.22 on asks a running server
+    patched._oea.proven.discard("eager")
+    note()
+    out = topk.forward_cuda(torch.zeros(8, 4), torch.randn(8, 64))
+    radix_attention._oea_note.take(None)
+    found = proofs()
+    return [] if isinstance(out, patched.BypassedTopKOutput) and not found else [f"{type(out)}, {found}"]
 
 
 def left_at_home(oea, folder):

@@ -10,6 +10,7 @@ import pytest
 
 from oeactl.core.experiment import Failure, Foreseen
 from oeactl.core.results import analyse
+from oeactl.core.routing import ExpertsSeen
 from oeactl.core.run import Arm, Run, Trial
 from oeactl.render.experiment import (
     conclusion_document,
@@ -136,3 +137,24 @@ def test_the_document_is_the_run_as_its_files_hold_it() -> None:
 )
 def test_times_are_told_as_people_do(seconds: float, text: str) -> None:
     assert duration(seconds) == text
+
+
+def test_experts_stand_beside_the_level_where_they_were_looked_at() -> None:
+    run = a_concluded(experts=True)
+    seen = {"A": 42.1, "B": 13.7}
+    trials = tuple(
+        msgspec.structs.replace(
+            trial,
+            points=tuple(
+                msgspec.structs.replace(
+                    point,
+                    experts=ExpertsSeen(outcome="measured", requests=4, distinct_mean=seen[trial.arm]),
+                )
+                for point in trial.points
+            ),
+        )
+        for trial in run.trials
+    )
+    text = shown(conclusion_view(msgspec.structs.replace(run, trials=trials), width=140))
+    assert text.count("experts") == 2 and "42.1" in text and "13.7" in text
+    assert "experts" not in shown(conclusion_view(a_concluded(), width=140))

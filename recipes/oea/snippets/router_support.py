@@ -12,8 +12,8 @@ class _Oea:
         self.skipped = {}  # why a batch of decode was left alone -> router calls
         self.compiled = False  # torch.compile traced the branch, and nothing may be written meanwhile
         self.counting = os.environ.get("OEACTL_EXPERTS") == "1"
-        self.decoding = None  # (layer, routed experts a token) of the batch that the gate chooses for now
-        self.counts = {}  # rows -> layer -> [steps, distinct experts of the last ones]
+        self.decoding = None  # (layer, experts a token, what it chose without OEA) of the batch at the gate
+        self.counts = {}  # rows -> layer -> {steps, and distinct experts of the last ones: before, after}
         self.last_layer = -1
         gates = ("grouped_topk", "fused_topk_native", "fused_topk")
         self.gates = {name: self.taken_by(globals().get(name)) for name in gates}
@@ -39,7 +39,7 @@ class _Oea:
             self.prove("compiled")
         shared = getattr(config, "num_fused_shared_experts", 0) or getattr(config, "num_shared_topk_slots", 0)
         if self.counting:
-            self.decoding = (left, config.top_k - shared) if mode and watched else None
+            self.decoding = (left, config.top_k - shared, None) if mode and watched else None
         if OEACTL.k0 >= config.top_k - shared:
             return logits, bias, None
         if not OEACTL.min_tokens <= logits.shape[0] <= OEACTL.max_tokens or not (mode or why):
@@ -66,6 +66,9 @@ class _Oea:
             # This gate scores in float32, and breaks ties of zero row by row: a bias puts them in order.
             logits = logits.float()
             bias = logits.new_zeros(logits.shape[1]) if "correction_bias" in gate else None
+        if self.counting and self.decoding:
+            left, routed, _ = self.decoding
+            self.decoding = (left, routed, self.best(logits[:non_padded], bias, scoring, routed))
         menu, sunk = self.elect(logits, bias, scoring, non_padded)
         if sunk is None:
             sunk = given
@@ -91,6 +94,18 @@ class _Oea:
         return None
 
     @staticmethod
+    def best(logits, bias, scoring, count):
+        """Each token's best experts as the gate scores them, (tokens, count) in no order."""
+        scores = logits if logits.device.type == "cpu" else logits.float()
+        if scoring == "softmax":
+            scores = scores.softmax(dim=-1)
+        elif scoring == "sigmoid":
+            scores = scores.sigmoid()
+        else:
+            scores = torch.nn.functional.softplus(scores).sqrt()
+        return torch.topk(scores if bias is None else scores + bias, count, dim=-1, sorted=False)[1]
+
+    @staticmethod
     def elect(logits, bias, scoring, non_padded):
         """The routing rule: everyone's best k0 by the engine's own score form the menu, the rest sinks.
 
@@ -102,14 +117,7 @@ class _Oea:
         all rows short of menu fill up with the same ones, and never down to the -10000 with which fused
         kernels cross out what they took.
         """
-        scores = logits if logits.device.type == "cpu" else logits.float()
-        if scoring == "softmax":
-            scores = scores.softmax(dim=-1)
-        elif scoring == "sigmoid":
-            scores = scores.sigmoid()
-        else:
-            scores = torch.nn.functional.softplus(scores).sqrt()
-        votes = torch.topk(scores if bias is None else scores + bias, OEACTL.k0, dim=-1, sorted=False)[1]
+        votes = _Oea.best(logits, bias, scoring, OEACTL.k0)
         if non_padded is not None:
             real = torch.arange(votes.shape[0], device=votes.device) < non_padded
             votes = torch.where(real[:, None], votes, votes[:1])
@@ -138,22 +146,26 @@ class _Oea:
         return (torch.logsumexp(menu.float(), dim=-1, keepdim=True) - whole).exp()
 
     def count(self, ids):
-        """Note how many experts the gate chose for a batch of decode; the replays of a graph run no Python."""
+        """Note how many experts the gate chose for a batch of decode, and would have chosen without OEA.
+
+        Not for a graph, whose replays run no Python.
+        """
         decoding, self.decoding = self.decoding, None
         if decoding is None or (ids.is_cuda and torch.cuda.is_current_stream_capturing()):
             return
-        layer, routed = decoding
+        layer, routed, before = decoding
         if layer <= self.last_layer:  # a step is over
             self.write("experts", counts=self.counts)
         self.last_layer = layer
         rows = ids.shape[0]
         if rows not in self.counts and len(self.counts) == 4:
             self.counts.pop(next(iter(self.counts)))
-        chosen = ids[:, :routed]
-        seen = self.counts.setdefault(rows, {}).setdefault(layer, [0])
-        seen[0] += 1
-        seen.append(chosen[chosen >= 0].unique().numel())
-        del seen[1:-32]
+        seen = self.counts.setdefault(rows, {}).setdefault(layer, {"steps": 0, "before": [], "after": []})
+        seen["steps"] += 1
+        after = ids[:, :routed]
+        for name, chosen in (("before", after if before is None else before), ("after", after)):
+            seen[name].append(chosen[chosen >= 0].unique().numel())
+            del seen[name][:-32]
 
     def skip(self, why, layer):
         """Count a batch of decode that stays as it is; say so the first time."""
@@ -161,6 +173,7 @@ class _Oea:
 
         if why not in self.skipped:
             logging.getLogger(__name__).warning("OEA is off where %s (layer %s)", why, layer)
+            self.write("skipped", layer=layer, reason=why)
         self.skipped[why] = self.skipped.get(why, 0) + 1
 
     def taken(self, mode, layer, logits):
