@@ -153,11 +153,11 @@ def counted(
 
     before, after: the proof files then and now; those of other kinds are passed over.
     """
-    rows, earlier = str(requests), {(one.pid, one.start_ticks): one.counts for one in _counting(before)}
+    rows, earlier = str(requests), {one.key: one.counts for one in _counting(before)}
     routed: list[float] = []
     found: dict[int, list[int]] = {}
     for one in _counting(after):
-        then = earlier.get((one.pid, one.start_ticks), {}).get(rows, {})
+        then = earlier.get(one.key, {}).get(rows, {})
         for layer, count in one.counts.get(rows, {}).items():
             begun = then[layer].steps if layer in then else 0
             fresh = count.steps - begun if count.steps >= begun else count.steps  # it may have begun anew
