@@ -226,7 +226,7 @@ def _under_root(name: str, root: str) -> str:
         "usage",
         f"this is not {name}",
         root,
-        f"engine.root is the folder that holds {name}/",
+        f"engine.root (or --root) is the folder that holds {name}/",
         [f"looked for {name}/__init__.py and python/{name}/__init__.py there"],
     )
 

@@ -114,11 +114,15 @@ def _accept(folder: Path, recipe: Recipe, runner: Transformer | None) -> frozens
 def _folders(call: Call, recipes: list[str]) -> list[Path]:
     """The folders of the named recipes, or of all in the project (all that come with oeactl, without one)."""
     from oeactl.edges.config import packaged_recipes, recipe_path
+    from oeactl.errors import UsageError
 
     if recipes:
         return [recipe_path(call.root, recipe) for recipe in recipes]
     place = call.root / "recipes" if call.root is not None else packaged_recipes()
-    return sorted(path.parent for path in place.glob("*/recipe.yaml"))
+    found = sorted(path.parent for path in place.glob("*/recipe.yaml"))
+    if not found:
+        raise UsageError("this project has no recipes", where=_shown(place), hint="oeactl recipe new ID")
+    return found
 
 
 def _shown(folder: Path) -> str:

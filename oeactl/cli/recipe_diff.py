@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -75,19 +76,22 @@ def import_diff(
     ends with exit code 3: such a recipe is not applied until it is finished by hand.
     """
     from oeactl.core.import_recipe import import_recipe
+    from oeactl.core.recipe import ID_RULE, is_id
     from oeactl.edges.config import write_recipe
     from oeactl.errors import UsageError
     from oeactl.render.recipe import imported_lines
 
     if (diff is None) == (edited is None):
         raise UsageError("a difference, or an edited file?", hint="FILE.diff, or --from-edited FILE")
+    origin = diff or edited or Path()
+    name = id or _id_of(origin)
+    if not is_id(name):
+        raise UsageError(ID_RULE, where=f"--id {name}")
     if diff is not None:
         title, changes, outside, version = _from_diff(diff, engine, root)
     else:
         outside = ()
         title, changes, version = _from_edited(edited or Path(), pristine, module, engine, root)
-    origin = diff or edited or Path()
-    name = id or _id_of(origin)
     made = import_recipe(
         name,
         changes,
@@ -100,9 +104,14 @@ def import_diff(
     write_recipe(folder, made.files)
     call.emit(
         {"folder": str(folder), "edits": made.edits, "left": made.left, "outside": outside},
-        lambda: imported_lines(_shown(folder), made, outside),
+        lambda: imported_lines(_shown(folder), made, outside, _engine_words(engine, root)),
     )
     return 3 if made.left else 0
+
+
+def _engine_words(engine: str | None, root: Path | None) -> str:
+    """The engine that was named, as the next command names it."""
+    return shlex.join(["--root", str(root)] if root else ["--engine", engine or f"{PACKAGE}==VERSION"])
 
 
 def _from_diff(
@@ -212,6 +221,15 @@ def _read(path: Path) -> bytes:
         raise UsageError(f"cannot be read: {error.strerror}", where=str(path)) from error
 
 
+def _write(path: Path, data: bytes) -> None:
+    from oeactl.errors import UsageError
+
+    try:
+        path.write_bytes(data)
+    except OSError as error:
+        raise UsageError(f"cannot be written: {error.strerror}", where=str(path)) from error
+
+
 def _id_of(path: Path) -> str:
     word = re.sub(r"[^a-z0-9]+", "-", path.stem.lower()).strip("-")
     return word if word[:1].isalpha() else f"imported-{word}".rstrip("-")
@@ -248,6 +266,7 @@ def export_diff(
     from oeactl.errors import Refused
     from oeactl.flows.check import check
     from oeactl.render.diff import patch_of
+    from oeactl.render.recipe import files_words
 
     loaded = read_recipe(call.root, recipe)
     values = values_of(sets)
@@ -265,11 +284,11 @@ def export_diff(
         raise Refused(f"{loaded.id} changes no file there", where=found.survey.engine.root)
     data = patch_of(found.plan, found.survey)
     if output is not None:
-        output.write_bytes(data)
+        _write(output, data)
     elif not call.json:
         sys.stdout.buffer.write(data)
         sys.stdout.flush()
     paths = [file.path for file in found.plan.files]
     if call.json or output is not None:
         document = {"recipe": loaded.id, "files": paths, "diff": data.decode("utf-8", "backslashreplace")}
-        call.emit(document, lambda: f"{output}: {len(paths)} files")
+        call.emit(document, lambda: f"{output}: {files_words(len(paths))}")

@@ -185,6 +185,9 @@ def check_header(root: Node, document: RecipeDocument) -> None:
         if file.module in seen:
             raise UsageError(f"module {file.module} is listed twice", where=node.where)
         seen.add(file.module)
+        fault = module_fault(file.module, document.engine.package)
+        if fault:
+            raise UsageError(f"'{file.module}' {fault}", where=under(node, "module").where)
         for index, variant in enumerate(file.variants):
             _check_versions(variant.versions, under(node, "variants").value[index])
     for name, parameter in document.parameters.items():
@@ -194,6 +197,13 @@ def check_header(root: Node, document: RecipeDocument) -> None:
         fault = value_fault(parameter, parameter.default)
         if fault:
             raise UsageError(f"default of {name} {fault}", where=under(node, "default").where)
+
+
+def module_fault(module: str, package: str) -> str | None:
+    """Why a module cannot be named, or None."""
+    if not all(part.isidentifier() for part in module.split(".")):
+        return "is no module: write it as it is imported, with dots"
+    return None if module.split(".")[0] == package else f"is not in {package}, the engine's package"
 
 
 def _check_versions(text: str | None, node: Node) -> None:

@@ -6,7 +6,7 @@ Owns: that text. Refuses: files (it gives path -> bytes).
 from __future__ import annotations
 
 from oeactl.core.cases import outcome
-from oeactl.core.recipe import ID_RULE, is_id, load_recipe
+from oeactl.core.recipe import ID_RULE, is_id, load_recipe, module_fault
 from oeactl.errors import UsageError
 
 RECIPE = """\
@@ -64,7 +64,11 @@ def skeleton(id: str, module: str) -> dict[str, bytes]:
     """A recipe's folder for a change of ``module``: path -> content. Raises UsageError for a bad id."""
     if not is_id(id):
         raise UsageError(ID_RULE, where=id)
-    text = RECIPE.format(id=id, module=module, package=module.partition(".")[0])
+    package = module.partition(".")[0]
+    fault = module_fault(module, package)
+    if fault:
+        raise UsageError(f"'{module}' {fault}", where="--module", hint="--module sglang.srt.layers.sampler")
+    text = RECIPE.format(id=id, module=module, package=package)
     folder = {
         "recipe.yaml": text,
         "snippets/scaled.py": SNIPPET,

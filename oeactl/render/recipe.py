@@ -219,16 +219,21 @@ def _notes(notes: Sequence[str]) -> list[str]:
     return [f"  note: {note}" for note in notes]
 
 
-def imported_lines(folder: str, made: ImportedRecipe, outside: Sequence[str]) -> str:
-    """What an import wrote, what it left out, and what comes next."""
+def files_words(count: int) -> str:
+    """``1 file``, ``2 files``."""
+    return "1 file" if count == 1 else f"{count} files"
+
+
+def imported_lines(folder: str, made: ImportedRecipe, outside: Sequence[str], engine: str) -> str:
+    """What an import wrote, what it left out, and what comes next. engine: the words that name it."""
     edits = "1 edit" if made.edits == 1 else f"{made.edits} edits"
-    lines = [f"{folder}/: {edits}, {len(made.files)} files"]
+    lines = [f"{folder}/: {edits}, {files_words(len(made.files))}"]
     lines += [f"  outside the engine, not in the recipe: {name}" for name in outside]
     lines += [f"  left out: {text}" for text in made.left]
     name = folder.rpartition("/")[2]
     if made.left:
         lines.append("the recipe is not applied as it is: add what was left out, then take 'unanchored' out")
-    lines.append(f"next: oeactl recipe test {name}; oeactl recipe check {name} --engine ...")
+    lines.append(f"next: oeactl recipe test {name}; oeactl recipe check {name} {engine}")
     return "\n".join(lines)
 
 

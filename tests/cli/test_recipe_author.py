@@ -36,6 +36,13 @@ def test_a_new_recipe_is_found_tested_and_clean(project: Path, capsys: pytest.Ca
     assert "[scaled] insert after" in run("show warm-sampler", capsys)
     assert "there is such a folder already; recipes/warm-sampler" in run("new warm-sampler", capsys, 2)
     assert "an id is lower-case letters" in run("new Warm", capsys, 2)
+    assert "'a/b.py' is no module: write it as it is imported" in run("new a --module a/b.py", capsys, 2)
+
+
+@pytest.mark.parametrize("command", ["test", "lint"])
+@pytest.mark.usefixtures("project")
+def test_a_project_without_recipes_is_no_success(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "this project has no recipes; recipes; oeactl recipe new ID" in run(command, capsys, 2)
 
 
 def test_a_case_that_fails_shows_the_difference_and_can_be_accepted(

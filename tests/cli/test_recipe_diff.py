@@ -188,6 +188,10 @@ def test_an_edited_file_stands_against_the_engines_own(
         ("--from-edited new.py --pristine old.py --root fork", "goes with the module as it was"),
         ("--from-edited hosts.yaml --pristine old.py", "which module is it?"),
         ("hosts.yaml --root fork", "no unified difference"),
+        (
+            "hosts.yaml --id A --root fork",
+            "an id is lower-case letters, digits, '-' and '_', a letter first; --id A",
+        ),
     ],
 )
 def test_wrong_words_are_usage(
@@ -199,6 +203,8 @@ def test_wrong_words_are_usage(
 def test_an_export_to_a_file_and_of_nothing(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run(f"import {difference(place, EDITED)} --id fix --root fork", capsys)
     assert "out.diff: 5 files" in run("export fix --root fork -o out.diff", capsys)
+    lost = run("export fix --root fork -o nowhere/out.diff", capsys, 2)
+    assert "cannot be written: No such file or directory; nowhere/out.diff" in lost
     document = json.loads(run("export fix --root fork --json", capsys))
     assert document["diff"].encode() == (place / "out.diff").read_bytes()
     assert "changes no file there" in run("export max-running-requests --root fork", capsys, 3)

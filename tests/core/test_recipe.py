@@ -71,6 +71,8 @@ def fault(text: str, **files: bytes) -> UsageError:
         ("default: 4", "default: 0", 6, "default of size must be at least 1", None),
         ("default: a,", "default: c,", 9, "default of mode must be one of a, b", None),
         ("id: trial", "id: Trial", 1, "an id is lower-case", None),
+        ("module: sglang.a", "module: sglang/a.py", 20, "'sglang/a.py' is no module", None),
+        ("module: sglang.a", "module: vllm.a", 20, "'vllm.a' is not in sglang", None),
         ("at: {statement: x = 1}", "at: {depth: top}", 24, "an anchor names one of", None),
         ("{statement: x = 1}", "{statement: x, binds: y}", 24, "an anchor asks for one thing", None),
     ],
