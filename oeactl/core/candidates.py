@@ -109,7 +109,7 @@ class Candidates:
     def leads(self, scope: Scope, older: Sequence[Item], at: int, two: Item) -> Iterator[Candidate]:
         """Other comments and blank lines above older[at]."""
         lines = outdented(two.lead_text.decode(), two.indent.decode())
-        was = "".join(f"{line.strip()}\n" for line in older[at].lead_text.decode().splitlines())
+        was = _stripped(older[at].lead_text)
         for where in descriptions(self.old, scope, older, at):
             yield {"op": "replace_lead", "at": where, "was": was, "lines": lines}
 
@@ -123,6 +123,10 @@ class Candidates:
         """An ``elif`` taken out."""
         for where in descriptions(self.old, scope, [one], 0):
             yield {"op": "delete_branch", "at": where}
+
+    def tails(self, was: bytes, lines: bytes) -> Iterator[Candidate]:
+        """Other comments and blank lines behind the last statement."""
+        yield {"op": "replace_tail", "was": _stripped(was), "lines": outdented(lines.decode(), "")}
 
     def headings(self, scope: Scope, older: Sequence[Item], at: int, two: Item) -> Iterator[Candidate]:
         """Another head of older[at]: a parameter more, another condition, or the head as a whole."""
@@ -142,6 +146,10 @@ class Candidates:
         if not one.is_elif:
             for where in places:
                 yield {"op": "replace_header", "at": where, "code": head_pattern(self.new, two)}
+
+
+def _stripped(text: bytes) -> str:
+    return "".join(f"{line.strip()}\n" for line in text.decode().splitlines())
 
 
 def _added(one: Item, two: Item) -> Iterator[str]:

@@ -79,8 +79,8 @@ class _Import:
                 self._akin(scope, older, (a, b), newer, (c, d))
             else:
                 self._run(scope, older, (a, b), newer, (c, d))
-        if one is None and self._tail(self.old, older) != self._tail(self.new, newer):
-            self._leave(self.old.utf8.count(b"\n"), "what stands behind the last statement")
+        if one is None:
+            self._tail(older, newer)
 
     def _akin(
         self,
@@ -110,9 +110,15 @@ class _Import:
         owner, body = list(blocks(item.node))[which]
         return items_of(source, owner, body)
 
-    @staticmethod
-    def _tail(source: Source, items: Sequence[Item]) -> bytes:
-        return source.utf8[items[-1].end if items else 0 :]
+    def _tail(self, older: Sequence[Item], newer: Sequence[Item]) -> None:
+        """What stands behind the last statement of the module."""
+        start, end = (items[-1].end if items else 0 for items in (older, newer))
+        was, lines = self.old.utf8[start:], self.new.utf8[end:]
+        if newer and start == len(self.old.utf8) and not self.old.utf8.endswith((b"\n", b"\r")):
+            end = newer[-1].start + len(newer[-1].text)  # with the newline that the last line lacked
+        wanted = Edit(start=start, end=start + len(was), text=self.new.utf8[end:])
+        if was != lines and not self._take(self.candidates.tails(was, lines), wanted):
+            self._leave(self.old.line(start), "what stands behind the last statement")
 
     def _pair(self, scope: Scope, older: Sequence[Item], at: int, two: Item) -> None:
         """One statement that is in both: what is above it, its head, its bodies."""
@@ -242,10 +248,26 @@ class _Import:
         one, begin, end = older[at], newer[come[0]].start, newer[come[1]].start
         candidates = self.candidates.below_lead(scope, older, at, newer[come[0]], end)
         wanted = Edit(start=one.start, end=one.start, text=self.new.utf8[begin:end])
-        if self._take(candidates, wanted):
+        if self._take(candidates, wanted) or self._with_the_next(scope, older, at, newer, come):
             self._led.append(one)
         else:
             self._run(scope, older, (at, at), newer, come)
+
+    def _with_the_next(
+        self,
+        scope: Scope,
+        older: Sequence[Item],
+        at: int,
+        newer: Sequence[Item],
+        come: tuple[int, int],
+    ) -> bool:
+        """The same, with lines between that only the statement itself, written anew, can carry."""
+        one, last = older[at], newer[come[1]]
+        if one.text != last.text:
+            return False
+        code = self.candidates.code(newer[come[0] : come[1] + 1], one.indent.decode(), lead=False)
+        wanted = Edit(start=one.start, end=one.end, text=self.new.utf8[newer[come[0]].start : last.end])
+        return self._take(self.candidates.replacements(scope, older, (at, at + 1), "", code), wanted)
 
     def _wanted(
         self, older: Sequence[Item], gone: tuple[int, int], newer: Sequence[Item], come: tuple[int, int]

@@ -133,6 +133,14 @@ class ReplaceLead(Operation, frozen=True, kw_only=True):
     lines: str
 
 
+class ReplaceTail(Operation, frozen=True, kw_only=True):
+    """Other comments and blank lines behind the module's last statement. was: as for replace_lead."""
+
+    op: Literal["replace_tail"]
+    was: str
+    lines: str
+
+
 class ReplaceDefinition(Coded, frozen=True, kw_only=True):
     """Another function or class, decorators included, in the place of the one that ``scope`` ends in."""
 
@@ -199,6 +207,7 @@ OPERATIONS: dict[str, type[Operation]] = {
     "add_branch": AddBranch,
     "delete_branch": DeleteBranch,
     "replace_lead": ReplaceLead,
+    "replace_tail": ReplaceTail,
     "add_parameter": AddParameter,
     "add_argument": AddArgument,
     "add_item": AddItem,

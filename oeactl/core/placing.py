@@ -238,14 +238,36 @@ def _end_of(branch: ast.If) -> Place:
 def _replace_lead(site: Site, op: ops.ReplaceLead) -> list[Edit]:
     (spot,) = find(site.source, op.at, site.edit)
     source = site.source
-    indent = source.indent(source.start(spot.statement)).decode()
-    start, end = lead_start(source, spot), source.line_start(source.start(spot.statement))
-    there = [line.strip() for line in source.utf8[start:end].decode().splitlines()]
-    if there != [line.strip() for line in op.was.splitlines()]:
-        raise site.refuse("the lines above the statement are not those that the recipe knows", end)
-    newline = source.newline(end).decode()
-    lines = (indent + line if line.strip() else line for line in op.lines.splitlines())
-    return [Edit(start=start, end=end, text="".join(f"{line}{newline}" for line in lines).encode())]
+    first = source.start(spot.statement)
+    start, end = lead_start(source, spot), source.line_start(first)
+    _need_lines(site, start, end, op.was, "above the statement")
+    text = _commented(source, end, source.indent(first).decode(), op.lines)
+    return [Edit(start=start, end=end, text=text)]
+
+
+def _replace_tail(site: Site, op: ops.ReplaceTail) -> list[Edit]:
+    source = site.source
+    body, end = source.tree.body, len(source.utf8)
+    start = line_end(site, Place(source.tree, body, len(body) - 1, 0)) if body else 0
+    _need_lines(site, start, end, op.was, "behind the last statement")
+    glue = source.newline(start) if start and source.indent(start) else b""
+    return [Edit(start=start, end=end, text=glue + _commented(source, start, "", op.lines))]
+
+
+def _need_lines(site: Site, start: int, end: int, wanted: str, where: str) -> None:
+    """Raise CannotPlace where other comments or blank lines stand than the recipe knows."""
+    there = [line.strip() for line in site.source.utf8[start:end].decode().splitlines()]
+    if there != [line.strip() for line in wanted.splitlines()]:
+        raise site.refuse(f"the lines {where} are not those that the recipe knows", start)
+
+
+def _commented(source: Source, at: int, indent: str, lines: str) -> bytes:
+    """Comments and blank lines as they stand at ``at``."""
+    newline = source.newline(at).decode()
+    text = "".join((indent + line if line.strip() else line) + newline for line in lines.splitlines())
+    return (
+        text.encode() if lines.endswith("\n") or not lines else text.encode().removesuffix(newline.encode())
+    )
 
 
 def _replace_definition(site: Site, op: ops.ReplaceDefinition) -> list[Edit]:
@@ -372,5 +394,6 @@ _PLACERS: dict[type, Callable[[Site, Any], list[Edit]]] = {
     ops.ReplaceHeader: _replace_header,
     ops.ReplaceLead: _replace_lead,
     ops.ReplaceStatement: _replace_statement,
+    ops.ReplaceTail: _replace_tail,
     ops.WrapTry: _wrap_try,
 }

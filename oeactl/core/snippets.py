@@ -112,9 +112,6 @@ def _check_rest(tree: ast.Module, taken: set[int], where: str, line: int) -> Non
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and _is_root(node) and id(node) not in taken:
             raise UsageError(f"{ROOT} is no value: name one", where=f"{where}:{line - 1 + node.lineno}")
-        if isinstance(node, ast.ImportFrom) and node.module == "__future__":
-            what = "a __future__ import cannot be put into a module"
-            raise UsageError(what, where=f"{where}:{line - 1 + node.lineno}")
 
 
 def literal(value: object) -> str:

@@ -246,9 +246,9 @@ def test_a_statement_that_is_not_alone_is_pinned_by_number_and_neighbours() -> N
 
 
 def test_what_could_not_be_placed_is_named_and_keeps_the_recipe_from_being_applied() -> None:
-    before = b"x = 1\n\n# the end\n"
-    made = imported(b"x = 2\n\n# the very end\n", before)
-    assert made.left == ("sglang/a.py:3: what stands behind the last statement",)
+    before = b"x = 1\n" + b"use(x)\n" * 5
+    made = imported(b"x = 2\nuse(x)\nuse(x)\nuse(3)\nuse(x)\nuse(x)\n", before)
+    assert made.left == ("sglang/a.py:4: use(3)",)
     recipe = load_recipe(made.files)
     assert recipe.document.unanchored == made.left
     plan = make_plan(
@@ -355,6 +355,11 @@ def test_other_files_are_taken_whole_with_hashes_or_refused_by_name() -> None:
         (b"def f():\n\tif a:\n\t\tx = 1\n", b"def f():\n\tif a:\n\t\tx = 1\n\t\tfor i in b:\n\t\t\tuse(i)\n"),
         (b"def f():\n  x = 1\n", b"def f():\n  x = 1\n  if x:\n    y = '''\n a'''\n"),
         (b"x = 1", b"x = 1\ny = 2"),
+        (b"x = 1\n\n# the end\n", b"x = 2\n\n# the very end\n"),
+        (b"x = 1\n", b"x = 1\n# the end"),
+        (b"x = 1", b"x = 1\n\n# the end\n"),
+        (b"x = 1\n\n\n", b"x = 1\n\n\ndef f():\n    pass\n"),
+        (b"# head\nimport a\n", b"# head\nfrom __future__ import annotations\n\nimport a\n"),
         (b"# coding: latin-1\ns = '\xe9'\nx = 1\n", b"# coding: latin-1\ns = '\xe9'\nx = '\xfc'\n"),
         (b"x = 1\n", b'"""New."""\nx = 1\n'),
         (b"#!/bin/sh\n# licence\nx = 1\n", b"#!/bin/sh\n# licence\nimport os\nx = 1\n"),

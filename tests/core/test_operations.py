@@ -574,10 +574,10 @@ def test_upstream_has_it_already() -> None:
 
 
 def test_a_late_future_import_does_not_pass_the_gates() -> None:
-    said = refused(
-        "x = 1\nfrom b import c\n", "- {id: a, op: replace_statement, at: {statement: x = 1}, code: return}\n"
-    )
-    assert "does not compile" in said
+    edit = "- {id: a, op: insert_after, at: {statement: x = 1}, code: from __future__ import annotations}\n"
+    assert "from __future__ imports must occur at the beginning" in refused("x = 1\nimport b\n", edit)
+    first = edit.replace("insert_after", "insert_before").replace("x = 1", "import b")
+    assert made("import b\nx = 1\n", first) == "from __future__ import annotations\nimport b\nx = 1\n"
 
 
 @pytest.mark.parametrize(
@@ -626,6 +626,13 @@ def test_what_leads_up_to_a_statement_is_replaced_only_where_it_is_known() -> No
     assert made(before, edits) == "x = 1\n# new\ny = 2\n"
     said = refused(before.replace("words", "other words"), edits)
     assert "are not those that the recipe knows" in said
+
+
+def test_what_stands_behind_the_last_statement_is_replaced_only_where_it_is_known() -> None:
+    edits = "- {id: a, op: replace_tail, was: '# end', lines: '# the end'}\n"
+    assert made("x = 1\n# end\n", edits) == "x = 1\n# the end"
+    assert made("# end", edits) == "# the end"
+    assert "behind the last statement are not those" in refused("x = 1\n# other\n", edits)
 
 
 def test_a_statement_goes_with_the_comment_that_leads_up_to_it() -> None:
