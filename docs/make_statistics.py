@@ -44,6 +44,10 @@ def figures() -> str:
             error = made.family_error(6, pairs, corrected=corrected)
             name = "Holm" if corrected else "uncorrected"
             lines.append(f"| any of six levels, {pairs} pairs, {name} | 20,000 | {error:.1%} |")
+    for corrected in (True, False):
+        error = made.arms_error(4, 4, corrected=corrected)
+        name = "alpha / 3 each" if corrected else "uncorrected"
+        lines.append(f"| any of three arms against the first, 4 pairs, {name} | 20,000 | {error:.1%} |")
     for pairs, alpha in ((6, 0.019), (10, 0.012), (6, 0.05), (10, 0.05)):
         error = made.looking_error(pairs, alpha)
         lines.append(f"| a look after every pair, 3 to {pairs}, alpha {alpha} each | 40,000 | {error:.1%} |")

@@ -141,10 +141,10 @@ def _contained(host: Host) -> bool:
 
 
 def _caches(host: Host, agent: AgentLink) -> AgentCaches | None:
-    """Where the server's environment is known: it is ours, or that of the owner's commands."""
+    """Where the server's environment is known, ours or that of the owner's commands, on one host."""
     from oeactl.edges.caches import AgentCaches
 
-    known = host.server is not None and host.server.manager in ("process", "commands")
+    known = host.server is not None and host.server.manager in ("process", "commands") and not host.nodes
     return AgentCaches(agent) if known else None
 
 

@@ -41,6 +41,12 @@ def test_six_levels_corrected_err_as_one_and_uncorrected_as_many(pairs: int) -> 
     assert simulation.family_error(6, pairs, corrected=False) > 0.2
 
 
+@pytest.mark.parametrize("arms", [3, 4, 8])
+def test_many_arms_against_one_err_as_one(arms: int) -> None:
+    assert simulation.arms_error(arms, 4, corrected=True) <= 0.055
+    assert simulation.arms_error(arms, 4, corrected=False) > 0.08
+
+
 @pytest.mark.parametrize("pairs", [4, 5, 6, 7, 8, 9, 10])
 def test_looking_after_every_pair_errs_as_one_look(pairs: int) -> None:
     alpha = stats.look_alpha(pairs)

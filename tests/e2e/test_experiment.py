@@ -1,4 +1,7 @@
-"""A comparison on a real SGLang: OEA improves it, a planted sleep regresses it, and nothing is nothing."""
+"""Long comparisons on a real SGLang: a planted sleep regresses it, nothing is nothing, a kill is resumed.
+
+That OEA improves it is in test_improvement.py, which `make test` runs.
+"""
 
 from __future__ import annotations
 
@@ -8,29 +11,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.e2e.comparing import LOAD, compared, decided, verdict
 from tests.e2e.conftest import Project
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 
-#: Six waves of 16 streams: as few as the gate on concurrency still judges, and some.
-LOAD = (
-    "--driver",
-    "light",
-    "--concurrency",
-    "16",
-    "--requests",
-    "96",
-    "--pairs",
-    "3",
-    "--no-warm",
-    "--margin",
-    "10%",
-    "--yes",
-)
 SLEEPY = """\
 id: sleepy
 revision: 1
@@ -48,44 +36,6 @@ files:
         code: __import__("time").sleep(OEACTL.ms / 1000)
 """
 CASE = "module: sglang.srt.layers.moe.topk\nrefuses: nothing\n"
-
-
-def compared(project: Project, *words: str) -> Any:
-    """Run a comparison; its document. Whatever it was, the host is as it was before."""
-    original = project.hashes()
-    document = project.oeactl(*words, *LOAD)
-    assert project.hashes() == original
-    assert all(trial["outcome"] == "completed" for trial in document["trials"])
-    return document
-
-
-def decided(project: Project, *words: str) -> Any:
-    """The same, and once more where nothing could be told because others had the cores meanwhile."""
-    document = compared(project, *words)
-    found = verdict(document)
-    if found["says"] == "inconclusive" and found["trial_sd"] > 0.05:
-        return compared(project, *words)
-    return document
-
-
-def verdict(document: Any) -> Any:
-    (found,) = document["analysis"]["verdicts"]
-    return found
-
-
-def test_oea_comes_out_improved(local: Project) -> None:
-    document = decided(local, "ab", "--recipe", "oea", "--set", "k0=2")
-    found = verdict(document)
-    assert found["says"] == "improved", found
-    assert found["effect"]["low"] > 1.0 and found["effect"]["pairs"] == 3
-    assert [trial["arm"] for trial in document["trials"]] == [t["arm"] for t in document["plan"]["trials"]]
-    assert len({trial["server"]["pid"] for trial in document["trials"]}) == 6
-    for trial in document["trials"]:
-        proven = [one["outcome"] for one in trial["activations"]]
-        assert proven == (["pass"] if trial["arm"] == "B" else [])
-    assert local.oeactl("status")["agrees"]
-    report = local.run("results", "report", "last", "--format", "pr")
-    assert "B improved" in report.stdout.splitlines()[0]
 
 
 def test_a_planted_slowdown_regresses(local: Project) -> None:

@@ -71,6 +71,14 @@ def family_error(levels: int, pairs: int, *, corrected: bool, runs: int = 20_000
     return float(((stats.holm(p) if corrected else p) < 0.05).any(-1).mean())
 
 
+def arms_error(arms: int, pairs: int, *, corrected: bool, runs: int = 20_000, seed: int = 5) -> float:
+    """How often any of ``arms`` arms, all alike, is shown to differ from the first, which they share."""
+    y = np.random.default_rng(seed).normal(0, SD, (runs, arms, pairs))
+    mean, se = stats.paired_fit(y[:, 1:] - y[:, :1])
+    alpha = 0.05 / (arms - 1) if corrected else 0.05
+    return float((stats.p_values(mean, se, pairs - 1) < alpha).any(-1).mean())
+
+
 def looking_error(pairs: int, alpha: float, *, runs: int = 40_000, seed: int = 3) -> float:
     """How often a plan that looks after every pair from the third on ever shows a difference not there."""
     d = np.random.default_rng(seed).normal(0, SD * np.sqrt(2), (runs, pairs))
