@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Sequence
+from statistics import fmean, variance
 
 import msgspec
 
@@ -21,6 +22,7 @@ from oeactl.core.run import SteadyRate
 SAME_RATE = 0.05
 FASTER_LATER = 0.1
 _ADDS_UP = 0.05
+_ERRORS = 3.0
 
 
 class Counted(Value, frozen=True, kw_only=True):
@@ -108,6 +110,25 @@ def has_settled(rates: Sequence[float], rows: PerRequest | None) -> bool:
     took = [ttft + math.fsum(gaps) for ttft, gaps in zip(rows.ttfts_s, rows.itls_s, strict=True)]
     half = len(took) // 2
     return math.fsum(took[-half:]) >= (1 - FASTER_LATER) * math.fsum(took[:half])
+
+
+def drift(rows: PerRequest, concurrency: int) -> float | None:
+    """Time that the later half of the requests took over that of the earlier half, the first wave left out.
+
+    1 is steady, and so is what three standard errors of the two means may be. None where there are fewer than
+    four waves, a failure, or answers of several lengths.
+    """
+    lengths = set(rows.asked_lens or rows.output_lens)
+    took = [ttft + math.fsum(gaps) for ttft, gaps in zip(rows.ttfts_s, rows.itls_s, strict=True)]
+    took = took[concurrency:]
+    half = len(took) // 2
+    if any(rows.errors) or len(lengths) > 1 or len(took) < 3 * concurrency or half < 2:
+        return None
+    one, other = took[:half], took[-half:]
+    error = math.sqrt((variance(one) + variance(other)) / half)
+    if abs(fmean(other) - fmean(one)) <= _ERRORS * error:
+        return 1.0
+    return fmean(other) / fmean(one)
 
 
 def steady(rows: PerRequest | None, whole: Measurement | None, point: Point) -> SteadyRate | None:

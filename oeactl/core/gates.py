@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from oeactl.core.answers import look, sampled, shift
 from oeactl.core.evidence import Evidence, Gate, failed, identity, leader, not_seen, nothing, passed
+from oeactl.core.figures import drift
 from oeactl.core.host import Process
 from oeactl.core.machine_gates import band_gate, client_gate, foreign_gate, throttling_gate
 
@@ -21,6 +22,8 @@ _WAVES_TO_JUDGE = 5
 CACHED_PROMPT_SHARE = 0.02
 _RETOKENIZED_SHARE = 0.1
 _FIGURES_AGREE = 1e-6
+#: Of a level's later half against its earlier one: above it the level was not steady.
+_DRIFT = 0.1
 
 
 def judge(evidence: Evidence) -> tuple[Gate, ...]:
@@ -201,6 +204,11 @@ def _warm_up(evidence: Evidence) -> Gate:
     if not rates:
         return not_seen(name, "there was no warm-up")
     seen = " -> ".join(f"{rate:,.0f}" for rate in rates) + " tok/s"
+    rows, point = evidence.requests, evidence.point
+    later = drift(rows, point.concurrency) if rows is not None and point.rate is None else None
+    if evidence.warmed_up and later is not None and abs(later - 1) > _DRIFT:
+        told = f"later requests took {abs(later - 1):.0%} {'less' if later < 1 else 'more'} time"
+        return passed(name, f"{seen}; of those measured {told} than earlier ones", warning=True)
     if evidence.warmed_up:
         return passed(name, seen)
     return passed(name, f"still getting faster after {len(rates)} bursts: {seen}", warning=True)

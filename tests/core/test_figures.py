@@ -11,6 +11,7 @@ from oeactl.core.figures import (
     Counted,
     dated,
     distribution,
+    drift,
     has_settled,
     measure,
     quantile,
@@ -132,6 +133,14 @@ def test_times_that_do_not_add_up_were_of_another_loop() -> None:
     assert dated(rows, 8, 5.0) is None
     failed = msgspec.structs.replace(rows, errors=("", "gone", "", "", ""))
     assert dated(failed, 2, 5.0) is None
+
+
+def test_drift_needs_four_waves_that_went_well() -> None:
+    assert drift(in_a_loop((1.0,) * 8), 2) == 1.0
+    assert drift(in_a_loop((1.0,) * 7), 2) is None
+    assert drift(in_a_loop((9.0, 9.0, 1.0, 1.0, 1.0, 2.0, 2.0, 2.0)), 2) == 2.0
+    failed = msgspec.structs.replace(in_a_loop((1.0,) * 8), errors=("gone",) + ("",) * 7)
+    assert drift(failed, 2) is None
 
 
 def test_the_steady_rate_says_what_it_rests_on() -> None:

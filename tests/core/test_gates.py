@@ -192,6 +192,21 @@ def test_a_server_that_was_still_getting_faster_warns() -> None:
     assert "still getting faster after 3 bursts: 1,187 -> 5,000 -> 11,174 tok/s" in found.reason
 
 
+@pytest.mark.parametrize(("factor", "says"), [(0.7, "30% less time"), (1.5, "50% more time")])
+def test_a_level_that_was_not_steady_itself_warns(factor: float, says: str) -> None:
+    """The first wave does not count: it waits for all prefills at once."""
+    ttfts = (9.0,) * 4 + (0.06,) * (COUNT - 4)
+    gaps = tuple((0.01 * (factor if index >= 22 else 1.0),) * 30 for index in range(COUNT))
+    evened = tuple(gap[0] * 6 for gap in gaps)  # as much a request, in proportion
+    uneven = rows(ttfts_s=(9.0,) * 4 + evened[4:], itls_s=gaps)
+    found = gate("warm_up", **uneven)
+    assert (found.outcome, found.warning, says in found.reason) == ("pass", True, True), found.reason
+    even_gaps = ((0.01,) * 30,) * COUNT
+    assert not gate("warm_up", **rows(ttfts_s=ttfts, itls_s=even_gaps)).warning
+    several = rows(asked_lens=tuple(32 + index % 2 for index in range(COUNT)), itls_s=gaps)
+    assert not gate("warm_up", **several).warning
+
+
 def test_a_shared_prefix_is_meant_to_come_from_the_cache() -> None:
     found = gate("cached_prompt", dataset="shared-prefix", **measured(cached_input_tokens=1200))
     assert (found.outcome, "which this workload is about" in found.reason) == ("pass", True)

