@@ -11,6 +11,7 @@ import os
 import subprocess
 import time
 from contextlib import suppress
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from . import commands, docker, log, port, process, record
@@ -142,11 +143,20 @@ def state(request: Request, client: Client) -> dict[str, Any]:
         "foreign": bool(leader) and not ours,
         "lost": record.lost(last),
     }
+    if found:
+        answer["image"], answer["image_digest"] = found.document["Config"]["Image"], _digest(found.image)
     if last and answer["lost"] and leader is None:
         answer["last_error"] = log.first_error(last.log, last.log_begin)
     if request.get("health"):
         answer["healthy"], answer["health"] = health(request, leader is not None)
     return answer
+
+
+@cache
+def _digest(identity: str) -> str:
+    """The registry's digest of an image, else the image's own id: a name alone may mean another tomorrow."""
+    found = docker.image(identity) or {}
+    return str(next(iter(found.get("RepoDigests") or ()), identity))
 
 
 def _inside(one: Stat) -> dict[str, Any]:

@@ -136,11 +136,12 @@ def manifest_of(run: Run, raw_lost: Sequence[str]) -> dict[str, Any]:
 def _arm(run: Run, arm: Arm) -> dict[str, Any]:
     change = next((one for one in run.changes if one.arm == arm.name), None)
     trial = _measured(run, arm.name)
+    launch = trial.server.launch if trial else None
     return {
         "name": arm.name,
         "described": arm.described,
         "recipes": msgspec.to_builtins(arm.recipes),
-        "launch": msgspec.to_builtins(trial.server.launch) if trial else None,
+        "launch": {**msgspec.to_builtins(launch), "words": list(launch.words)} if launch else None,
         "environment": trial.server.environment if trial else {},
         "diff": f"changes/{arm.name}.diff" if change else None,
         "files": msgspec.to_builtins(change.files) if change else [],
@@ -185,8 +186,9 @@ def _entry(run: Run) -> dict[str, Any]:
         stop = ["echo", "write here how it is stopped"]
         server |= {"manager": "commands", "start": list(launch.argv), "stop": stop}
     else:
-        argv = list(launch.argv[: len(launch.argv) - added])
+        python, *argv = launch.words[: len(launch.words) - added]
         server |= {"argv": argv, "log": f"/tmp/{run.plan.run_id}.log"}
+        return {"engine": {"python": python}, "server": server}
     return {"engine": {"python": launch.python}, "server": server}
 
 

@@ -296,6 +296,7 @@ class ServerState(Value, frozen=True, kw_only=True):
 
     foreign: the listener is none of ours. lost: the leader and the workers of a server that was ready which
     ended since, and not by oeactl. last_error: what the log says of it where the leader is among them.
+    image, image_digest: of its container, as docker tells them; None where there is none.
     """
 
     recorded: Process | None
@@ -308,6 +309,8 @@ class ServerState(Value, frozen=True, kw_only=True):
     log_end: int = 0
     lost: tuple[Process, ...] = ()
     last_error: str | None = None
+    image: str | None = None
+    image_digest: str | None = None
 
 
 class ExpertCount(Value, frozen=True, kw_only=True):

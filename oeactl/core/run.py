@@ -187,6 +187,7 @@ class ModelRecord(Value, frozen=True, kw_only=True):
 class LaunchRecord(Value, frozen=True, kw_only=True):
     """How a server is begun. argv: after the interpreter, the arm's and the recipes' own included; no secret.
 
+    Of a container, a unit or a command of its owner's the whole command, which begins with no option.
     image, image_digest: of its container; None where there is none, or docker does not tell.
     """
 
@@ -196,6 +197,12 @@ class LaunchRecord(Value, frozen=True, kw_only=True):
     cwd: str | None = None
     image: str | None = None
     image_digest: str | None = None
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The whole command."""
+        after = not self.argv or self.argv[0].startswith("-") or self.argv[0].endswith(".py")
+        return (self.python, *self.argv) if after else self.argv
 
 
 class ServerRecord(Value, frozen=True, kw_only=True):

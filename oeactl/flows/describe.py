@@ -164,16 +164,23 @@ def _server_record(site: Site, survey: Survey, state: ServerState, info: Mapping
         args=finite(redact(kept)),
         environment=allowed_environment(spec.env),
         gpus=spec.gpus if spec.gpus is not None else gpus_of(info),
-        launch=_launch_record(site, survey),
+        launch=_launch_record(site, survey, state),
     )
 
 
-def _launch_record(site: Site, survey: Survey) -> LaunchRecord:
+def _launch_record(site: Site, survey: Survey, state: ServerState) -> LaunchRecord:
     """What hosts.yaml, the arm and the recipes make of the launch."""
     launch, spec = launch_of(site.host, survey.journal.layers), site.host.server
     assert spec is not None
     argv = spec.start if spec.manager == "commands" else launch.argv
-    return LaunchRecord(manager=spec.manager, python=launch.python, argv=tuple(redact(argv)), cwd=spec.cwd)
+    return LaunchRecord(
+        manager=spec.manager,
+        python=launch.python,
+        argv=tuple(redact(argv)),
+        cwd=spec.cwd,
+        image=state.image,
+        image_digest=state.image_digest,
+    )
 
 
 def gpus_of(info: Mapping[str, Any]) -> int | None:

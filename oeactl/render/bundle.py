@@ -78,6 +78,5 @@ def _by_hand(manifest: Mapping[str, Any]) -> Iterator[str]:
             yield f"  `sha256sum -c DIR/changes/{name}.before.sha256 && patch -p1 < DIR/{arm['diff']}"
             yield f"  && sha256sum -c DIR/changes/{name}.after.sha256`"
         if launch:
-            python = [] if launch["manager"] == "commands" else [launch["python"]]
             env = [f"{key}={shlex.quote(value)}" for key, value in sorted(arm["environment"].items())]
-            yield f"- {name}'s server: `{' '.join([*env, shlex.join([*python, *launch['argv']])])}`"
+            yield f"- {name}'s server: `{' '.join([*env, shlex.join(launch['words'])])}`"

@@ -24,8 +24,7 @@ def launch_command(run: Run, arm: str) -> str | None:
         launch = trial.server.launch
         if trial.arm == arm and launch is not None:
             env = [f"{name}={shlex.quote(value)}" for name, value in sorted(trial.server.environment.items())]
-            argv = launch.argv if launch.manager == "commands" else (launch.python, *launch.argv)
-            return " ".join([*env, shlex.join(argv)])
+            return " ".join([*env, shlex.join(launch.words)])
     return None
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.docker_world import NAME, NAMESPACES, RECIPE, DockerWorld, docker_world
+from tests.support.docker_world import IMAGE, NAME, NAMESPACES, RECIPE, DockerWorld, docker_world
 from tests.support.engine_tree import ATTENTION, ORIGINAL, ROUTER
 
 pytestmark = [
@@ -47,6 +47,8 @@ def test_it_is_begun_and_ended_by_docker_with_its_own_arguments(place: DockerWor
     begun = place.oeactl("start")
     assert environment(begun["pid"])["OWN"] == "argument"
     found = place.oeactl("status")
+    told = (found["server"]["image"], found["server"]["image_digest"])
+    assert told == (IMAGE, f"{IMAGE.partition(':')[0]}@sha256:{'a' * 63}d")
     assert found["agrees"] and found["server"]["recorded"]["pid"] == begun["pid"]
     assert [worker["role"] for worker in found["server"]["workers"]] == ["tp0", "tp1"]
     assert any("fired up" in line for line in place.oeactl("logs")["lines"])

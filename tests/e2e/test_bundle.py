@@ -1,0 +1,50 @@
+"""A comparison on a real SGLang, packed, unpacked in a fresh folder, and measured again from there alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import Project
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1500)]
+LOAD = ("--driver", "light", "--concurrency", "16", "--requests", "96", "--pairs", "2", "--no-warm", "--yes")
+
+
+def test_a_stranger_compares_again_from_the_bundle_alone(local: Project, tmp_path: Path) -> None:
+    original = local.hashes()
+    first = local.oeactl("ab", "--recipe", "oea", "--set", "k0=2", *LOAD)
+    archive = tmp_path / "bundle.tar.gz"
+    local.oeactl("results", "bundle", "last", "--out", str(archive))
+    local.oeactl("stop", "--yes")
+    with tarfile.open(archive) as packed:
+        packed.extractall(tmp_path / "elsewhere", filter="data")
+    (bundle,) = (tmp_path / "elsewhere").iterdir()
+    shutil.rmtree(local.folder / "results")
+    subprocess.run(["sha256sum", "--quiet", "-c", "SHA256SUMS"], cwd=bundle, check=True)
+    state = {"HOME": str(tmp_path / "home"), "XDG_STATE_HOME": str(tmp_path / "record")}
+    again = subprocess.run(
+        ["sh", "run-again.sh", "--yes", "--json"],
+        cwd=bundle,
+        env={**os.environ, "PYTHON": sys.executable, **state},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=1200,
+    )
+    assert again.returncode == 0, again.stderr
+    second = json.loads(again.stdout)
+    for key in ("sweep", "arms"):
+        assert second["plan"][key] == first["plan"][key]
+    assert [one["name"] for one in second["trials"]] == [one["name"] for one in first["trials"]]
+    prompts = [[point["workload_sha256"] for point in one["points"]] for one in first["trials"]]
+    assert [[point["workload_sha256"] for point in one["points"]] for one in second["trials"]] == prompts
+    assert len(list((bundle / "results" / "runs").glob("*/*/plan.json"))) == 2
+    assert local.hashes() == original
