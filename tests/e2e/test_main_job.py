@@ -21,7 +21,20 @@ def rate(project: Project, level: int) -> float:
     run = project.oeactl("bench", "--concurrency", str(level))
     (point,) = run["trials"][0]["points"]
     assert point["valid"], point["reasons"]
+    watched(point, level)
     return float(point["measurement"]["output_tokens_per_s"])
+
+
+def watched(point: dict[str, Any], level: int) -> None:
+    """What a real SGLang says of itself while it is measured, and what its own client costs."""
+    engine = point["watched"]["engine"]
+    assert engine["kv_total_tokens"] == 65536
+    assert 0 < engine["running"]["max"] <= level
+    assert engine["kv_available_tokens"]["min"] <= 65536 - engine["kv_used_tokens"]["max"]
+    assert engine["queue_s"] is not None and engine["queue_s"] >= 0
+    assert point["watched"]["cpu_busy"]["mean"] > 0.1
+    assert point["watched"]["cards"] == [] and point["watched"]["unseen"]["cards"] == "no nvidia-smi here"
+    assert 0 < point["client"]["busiest_core"] < 1.1 and point["client"]["lag_mean_ms"] is None
 
 
 def seen(project: Project) -> dict[str, Any]:

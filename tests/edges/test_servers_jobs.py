@@ -111,3 +111,18 @@ def test_even_a_killed_agent_leaves_no_command(tmp_path: Path) -> None:
 def test_what_cannot_be_run_is_a_usage_error() -> None:
     with pytest.raises(UsageError, match="cannot run it"):
         job("/no/such/program")
+
+
+def test_the_cpu_of_a_command_is_told_as_it_goes() -> None:
+    code = (
+        "import time\n"
+        "for n in range(4):\n"
+        "    end = time.process_time() + 0.3\n"
+        "    while time.process_time() < end: pass\n"
+        "    print(n, flush=True)"
+    )
+    done = job(sys.executable, "-IS", "-c", code)
+    first, last = done.spent[0], done.spent[-1]
+    assert (first.lines, last.lines >= 2) == (0, True)
+    assert last.cpu_s - first.cpu_s >= 0.3 * last.lines - 0.05
+    assert last.at_s - first.at_s >= last.cpu_s - first.cpu_s - 0.05
