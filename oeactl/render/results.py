@@ -21,7 +21,7 @@ from oeactl.render.attachments import attachment_lines
 from oeactl.render.columns import Column, fitting, table
 from oeactl.render.matrix import matrix_table
 from oeactl.render.sweeps import earlier_attempts, how_far, level_name
-from oeactl.render.watched import watched_table
+from oeactl.render.watched import unseen_line, watched_table
 
 _DASH = "-"
 
@@ -236,6 +236,9 @@ def _warned(trial: Trial) -> Iterable[str]:
         yield f"{name}, level {levels}: {reason}"
     if unseen:
         yield f"not measured: {', '.join(unseen)}"
+    unseen_of_host = unseen_line(trial)
+    if unseen_of_host:
+        yield unseen_of_host
     blind = {p.experts.reason: None for p in trial.points if p.experts and p.experts.outcome != "measured"}
     yield from (f"experts not measured: {reason}" for reason in blind)
 

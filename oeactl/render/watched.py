@@ -42,6 +42,17 @@ def watched_table(trial: Trial, *, width: int) -> Any | None:
     return table(kept) if len(kept) > 1 else None
 
 
+def unseen_line(trial: Trial) -> str | None:
+    """What could not be seen of host, cards and engine, and why; None where nothing is missing."""
+    found: dict[str, str] = {}
+    for point in trial.points:
+        found.update(point.watched.unseen if point.watched else {})
+    if "metrics" in found and trial.engine.package == "sglang" and "404" in found["metrics"]:
+        found["metrics"] += "; sglang has them with --enable-metrics"
+    told = ", ".join(f"{what} ({why})" for what, why in sorted(found.items()))
+    return f"not seen: {told}" if told else None
+
+
 def _seen(points: Sequence[PointRecord], text: Callable[[Watched], str]) -> tuple[str, ...]:
     return tuple(_DASH if point.watched is None else text(point.watched) for point in points)
 

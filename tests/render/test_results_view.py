@@ -109,6 +109,16 @@ def test_what_host_cards_and_engine_did_stands_below_the_levels() -> None:
     assert all(len(line) <= 40 for line in narrow)
 
 
+def test_what_could_not_be_seen_is_said_once_with_its_reason() -> None:
+    unseen = {"metrics": "/metrics was answered 404", "cards": "no nvidia-smi here"}
+    seen = Watched(samples=3, seconds=2.0, unseen=unseen)
+    points = tuple(msgspec.structs.replace(point, watched=seen) for point in valid_points(1.0, 2.0))
+    text = shown(run_view(a_run(points=points), width=200), 200)
+    said = "metrics (/metrics was answered 404; sglang has them with --enable-metrics)"
+    assert text.count(f"not seen: cards (no nvidia-smi here), {said}") == 1
+    assert "not seen" not in shown(run_view(a_run(), width=200), 200)
+
+
 def test_where_nobody_looked_there_is_no_table_of_what_was_seen() -> None:
     blind = tuple(msgspec.structs.replace(point, watched=None) for point in valid_points(1.0, 2.0))
     assert watched_table(a_trial(points=blind), width=100) is None
