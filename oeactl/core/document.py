@@ -145,9 +145,11 @@ def where(node: Node, *keys: str) -> str:
 
 
 def nearest(word: str, words: Iterable[str]) -> str | None:
-    """The one of ``words`` that was probably meant, or None."""
+    """The one of ``words`` that was probably meant (the only one that begins so, or one like it), or None."""
     known = {known.lower().replace("-", "_"): known for known in words}
-    found = difflib.get_close_matches(word.lower().replace("-", "_"), known, n=1, cutoff=0.6)
+    word = word.lower().replace("-", "_")
+    begun = [known for known in known if word and known.startswith(word)]
+    found = begun if len(begun) == 1 else difflib.get_close_matches(word, known, n=1, cutoff=0.6)
     return known[found[0]] if found else None
 
 

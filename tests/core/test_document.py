@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 import pytest
 
-from oeactl.core.document import Seconds, build, merged, parse, to_plain
+from oeactl.core.document import Seconds, build, merged, nearest, parse, to_plain
 from oeactl.core.host import Value
 from oeactl.errors import UsageError
 
@@ -96,3 +96,11 @@ def test_laying_one_mapping_over_another_keeps_lines() -> None:
     assert to_plain(both) == {"a": {"x": 1, "y": 5, "z": None}, "b": 3}
     assert both.value["a"].value["x"].where == "base:1"
     assert both.value["a"].value["y"].where == "over:3"
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [("stat", "status"), ("sta", "start"), ("stop", "stop"), ("Un_lock", "unlock"), ("xyz", None)],
+)
+def test_what_begins_so_is_meant_before_what_looks_so(word: str, meant: str | None) -> None:
+    assert nearest(word, ("start", "status", "stop", "unlock")) == meant
