@@ -9,13 +9,14 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 VENV := .venv
 RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready-$(shell cat requirements-dev.lock pyproject.toml | cksum | tr -d ' ')
+SHARED := -n 3 --dist loadgroup --no-loadscope-reorder
 OFFLINE := $(RUN) tests/support/offline.py
 
 .PHONY: demo test lint fetch compat e2e bench docs clean
 .DELETE_ON_ERROR:
 
 test: lint fetch
-	$(OFFLINE) $(RUN) -m pytest -m "not compat and not e2e"
+	$(OFFLINE) $(RUN) -m pytest $(SHARED) -m "not compat and not e2e"
 
 lint: $(READY)
 	$(VENV)/bin/ruff check
