@@ -25,7 +25,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         path = tmp_path / "site" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(engine_file("0.5.20", name))
-    (tmp_path / "site" / "sglang" / "__init__.py").write_text("")
+    for name in ("__init__.py", "launch_server.py"):
+        (tmp_path / "site" / "sglang" / name).write_text("")
     (tmp_path / "site" / "sglang" / "version.py").write_text('__version__ = "0.5.20"\n')
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "config.json").write_text(json.dumps({"num_experts_per_tok": 8}))
