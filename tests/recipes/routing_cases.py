@@ -56,14 +56,15 @@ class Case:
     """One call of select_experts: what goes in, and how the release wants it said.
 
     top_k: routed experts a token, without the shared ones. groups: (all, chosen). grouped: which of the
-    engine's two kinds of gate, None for the one that such a model has.
+    engine's two kinds of gate, None for the one that such a model has. fused: the kernel's, not the native
+    one.
     """
 
     def __init__(self, logits, bias, *, top_k, scoring="sigmoid", renormalize=True, scale=1.0, groups=(1, 1),
-                 real=None, shared=0, grouped=None):  # fmt: skip
+                 real=None, shared=0, grouped=None, fused=False):  # fmt: skip
         self.logits, self.bias, self.top_k, self.scoring = logits, bias, top_k, scoring
         self.renormalize, self.scale, self.groups, self.real = renormalize, scale, groups, real
-        self.shared = shared
+        self.shared, self.fused = shared, fused
         self.grouped = bias is not None or groups[0] > 1 if grouped is None else grouped
 
     def config(self, module):
@@ -82,7 +83,7 @@ class Case:
             "renormalize": self.renormalize,
             "custom_routing_function": None,
             "correction_bias": bias,
-            "torch_native": not grouped,
+            "torch_native": not grouped and not self.fused,
             "scoring_func": self.scoring,
             "num_fused_shared_experts": self.shared,
             "routed_scaling_factor": self.scale,
@@ -123,12 +124,15 @@ class Case:
             return "sigmoid"
         if self.asks_for_a_zero_bias(module):
             return "sigmoid"
+        if self.fused:
+            return "softmax"  # our stand-in for the kernel
         gate = module.grouped_topk if self.grouped else module.fused_topk_native
         return self.scoring if "scoring_func" in inspect.signature(gate).parameters else "softmax"
 
     def bias_of(self, module):
         """The bias that this release's gate really adds for this call."""
-        known = self.grouped or "correction_bias" in inspect.signature(module.fused_topk_native).parameters
+        native = inspect.signature(module.fused_topk_native).parameters
+        known = self.grouped or ("correction_bias" in native and not self.fused)
         return self.bias.tolist() if known and self.bias is not None else [0.0] * self.logits.shape[1]
 
     @property

@@ -130,6 +130,30 @@ def check_random():
     return failures
 
 
+def kernel(weights, ids, *more):
+    """What SGLang's kernel for a softmax does, which is not there on a CPU: no bias reaches it."""
+    logits = [one for one in more if isinstance(one, torch.Tensor)][-1]
+    best, chosen = torch.topk(logits.float().softmax(dim=-1), ids.shape[1], dim=-1)
+    if more[-1] is True:
+        best = best / best.sum(dim=-1, keepdim=True)
+    weights.copy_(best)
+    ids.copy_(chosen)
+
+
+def check_fused():
+    """The fused gate takes a bias and leaves it out: so must the votes, and no weight may be lost."""
+    failures, rng = [], random.Random(13)
+    for number in range(40):
+        k0, case = drawn(rng)
+        case.grouped, case.fused, case.groups, case.shared, case.scale = False, True, (1, 1), 0, 1.0
+        case.scoring, case.real = "softmax", None
+        router(k0).topk_softmax = kernel
+        failures += compare(
+            case, k0, f"{number}: {case.kind}, {tuple(case.logits.shape)}, {k0} of {case.top_k}"
+        )
+    return failures
+
+
 def check_ties():
     """bfloat16 with many ties: whatever way they are broken, the menu and the choice are right ones."""
     failures, rng, seen = [], random.Random(11), []

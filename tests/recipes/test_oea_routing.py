@@ -24,7 +24,17 @@ HERE = Path(__file__).parent
 VECTORS = json.loads((HERE / "data" / "vectors.json").read_text())["cases"]
 ROUTER = "sglang/srt/layers/moe/topk.py"
 CHECKS = (
-    *("vectors", "random", "ties", "no_k0_no_change", "short_menu", "depths", "shared_column", "recorder"),
+    *(
+        "vectors",
+        "random",
+        "fused",
+        "ties",
+        "no_k0_no_change",
+        "short_menu",
+        "depths",
+        "shared_column",
+        "recorder",
+    ),
     *("count", "modes", "gates", "attention", "compiles", "cost", "exports", "proof", "bypassed"),
 )
 

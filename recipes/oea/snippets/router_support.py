@@ -16,14 +16,36 @@ class _Oea:
         self.counts = {}  # rows -> layer -> {steps, and distinct experts of the last ones: before, after}
         self.last_layer = -1
         gates = ("grouped_topk", "fused_topk_native", "fused_topk")
-        self.gates = {name: self.taken_by(globals().get(name)) for name in gates}
+        self.gates = {name: self.known(globals().get(name)) for name in gates}
 
     @staticmethod
-    def taken_by(gate):
-        """What a gate of this release can be told; of none that we know, nothing."""
+    def known(gate):
+        """(its own name, what it can be told) of a gate of this release; nothing of one that is not there."""
         import inspect
 
-        return None if gate is None else frozenset(inspect.signature(gate).parameters)
+        try:
+            return getattr(gate, "__name__", ""), frozenset(inspect.signature(gate).parameters)
+        except (TypeError, ValueError):
+            return "", frozenset()
+
+    def gate_of(self, config, bias):
+        """(scoring, bias, name) of the gate for this layer, as it is and not as the model asks.
+
+        Gates of some releases score by softmax whatever is asked. A bias for softmax is added by the native
+        gate alone; the fused one for CUDA leaves it out in every release, and that for CPUs in some, so that
+        nothing is known of it but for a plain softmax.
+        """
+        asked = getattr(config, "scoring_func", "softmax")
+        if config.use_grouped_topk and bias is not None:
+            return "sigmoid", bias, "biased_grouped_topk"
+        kind = "fused_topk_native" if config.torch_native else "fused_topk"
+        name, told = self.gates["grouped_topk" if config.use_grouped_topk else kind]
+        if name == "fused_topk_cpu" and (bias is not None or asked != "softmax"):
+            name = ""
+        scoring = asked if "scoring_func" in told else "softmax"
+        if "correction_bias" not in told or (scoring == "softmax" and name == "fused_topk"):
+            bias = None
+        return scoring, bias, name
 
     def route(self, logits, bias, config, *, layer=None, non_padded=None, per_token=None):
         """The gate's logits and bias for one layer, shrunk to the batch's menu; untouched outside decode.
@@ -44,15 +66,8 @@ class _Oea:
             return logits, bias, None
         if not OEACTL.min_tokens <= logits.shape[0] <= OEACTL.max_tokens or not (mode or why):
             return logits, bias, None
-        grouped = config.use_grouped_topk
-        name = "grouped_topk" if grouped else "fused_topk_native" if config.torch_native else "fused_topk"
-        gate = self.gates[name]
         given = bias
-        if grouped and bias is not None:
-            scoring = "sigmoid"
-        else:  # some releases' gates leave out of account what the model asks for
-            scoring = getattr(config, "scoring_func", "softmax") if gate and "scoring_func" in gate else "softmax"
-            bias = bias if gate and "correction_bias" in gate else None
+        scoring, bias, gate = self.gate_of(config, bias)
         why = why or self.unfit(config, scoring, per_token, gate)
         if why:
             if watched:
@@ -62,10 +77,10 @@ class _Oea:
             self.taken(mode, layer, logits)
         else:
             self.compiled = True
-        if bias is None and config.torch_native and not grouped:
-            # This gate scores in float32, and breaks ties of zero row by row: a bias puts them in order.
-            logits = logits.float()
-            bias = logits.new_zeros(logits.shape[1]) if "correction_bias" in gate else None
+        if bias is None and config.torch_native and not config.use_grouped_topk:
+            logits = logits.float()  # as this gate does
+            if gate == "fused_topk_torch_native" and "correction_bias" in self.gates["fused_topk_native"][1]:
+                bias = logits.new_zeros(logits.shape[1])  # it breaks ties of zero row by row: now in order
         if self.counting and self.decoding:
             left, routed, _ = self.decoding
             self.decoding = (left, routed, self.best(logits[:non_padded], bias, scoring, routed))
@@ -81,8 +96,8 @@ class _Oea:
     @staticmethod
     def unfit(config, scoring, per_token, gate):
         """Why a smaller menu would not give this gate's own choice, or None."""
-        if gate is None:
-            return "the engine has no gate of a kind that is known"
+        if not gate:
+            return "nothing is known of how the engine's gate scores"
         if config.use_grouped_topk and config.num_expert_group > config.topk_group:
             return "the choice is limited to groups"
         if scoring not in ("softmax", "sigmoid", "sqrtsoftplus") or config.custom_routing_function:
