@@ -15,10 +15,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from oeactl.cli.common import Call, transformer, values_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from oeactl.core.host import Holder, SurveyRequest
+    from oeactl.core.outcomes import Checked
     from oeactl.ports import Files
 
 EngineOption = Annotated[
@@ -72,6 +75,28 @@ def engine_here(
             remote.close()
 
 
+def checked(
+    call: Call, recipe: str, engine: str | None, root: Path | None, sets: list[str], *, allow_code: bool
+) -> Checked:
+    """A recipe planned on the engine through every gate. Raises UsageError, Refused with every reason."""
+    from oeactl.edges.clock import SystemClock
+    from oeactl.edges.config import read_recipe
+    from oeactl.flows.check import check
+
+    loaded = read_recipe(call.root, recipe)
+    values = values_of(sets)
+    with engine_here(loaded.document.engine.package, engine, root, loaded.modules) as (files, request):
+        return check(
+            files,
+            request,
+            loaded,
+            values,
+            applied_by=_me(),
+            clock=SystemClock(),
+            transformer=transformer(allow_code),
+        )
+
+
 def _release(wanted: str, engine: str, modules: Iterable[str]) -> Path:
     from oeactl.core.whole import is_path
     from oeactl.edges.releases import Release, cache_dir, release
@@ -89,7 +114,7 @@ def _release(wanted: str, engine: str, modules: Iterable[str]) -> Path:
     return found.unpack(names)
 
 
-def me() -> Holder:
+def _me() -> Holder:
     """Who runs this command."""
     import getpass
     import platform

@@ -2,17 +2,8 @@
 
 from __future__ import annotations
 
-from oeactl.cli.common import (
-    AllowCodeOption,
-    Call,
-    NamedRecipeArgument,
-    SetOption,
-    command,
-    group,
-    transformer,
-    values_of,
-)
-from oeactl.cli.engine_here import EngineOption, RootOption, engine_here, me
+from oeactl.cli.common import AllowCodeOption, Call, NamedRecipeArgument, SetOption, command, group
+from oeactl.cli.engine_here import EngineOption, RootOption, checked
 from oeactl.cli.recipe_author import lint, new, test
 from oeactl.cli.recipe_diff import export_diff, import_diff
 
@@ -42,23 +33,9 @@ def check(
     Says which variant fits, what would change, and whether the file is one that was tested. A refusal
     (exit 3) names each place that was not found, and what comes nearest.
     """
-    from oeactl.edges.clock import SystemClock
-    from oeactl.edges.config import read_recipe
-    from oeactl.flows.check import check as run
     from oeactl.render.recipe import checked_document, checked_lines
 
-    loaded = read_recipe(call.root, recipe)
-    values = values_of(sets)
-    with engine_here(loaded.document.engine.package, engine, root, loaded.modules) as (files, request):
-        found = run(
-            files,
-            request,
-            loaded,
-            values,
-            applied_by=me(),
-            clock=SystemClock(),
-            transformer=transformer(allow_code),
-        )
+    found = checked(call, recipe, engine, root, sets, allow_code=allow_code)
     call.emit(checked_document(found), lambda: checked_lines(found, whole=call.verbose))
 
 

@@ -40,7 +40,7 @@ def new(call: Call, recipe: NewArgument, module: ModuleOption = "sglang.srt.serv
     files = skeleton(recipe, module)
     folder = (call.root or Path.cwd()) / "recipes" / recipe
     write_recipe(folder, files)
-    shown = _shown(folder)
+    shown = shown_here(folder)
     text = [f"{shown}/", *(f"  {path}" for path in files), f"next: oeactl recipe test {_named(call, recipe)}"]
     call.emit({"folder": str(folder), "files": list(files)}, lambda: "\n".join(text))
 
@@ -61,9 +61,9 @@ def lint(
 
     findings: list[Finding] = []
     for folder in _folders(call, recipes):
-        found = run(recipe_files(folder), _shown(folder), transformer(allow_code))
+        found = run(recipe_files(folder), shown_here(folder), transformer(allow_code))
         findings += found
-        call.show("\n".join(map(finding_line, found)) or f"{_shown(folder)}: nothing to say")
+        call.show("\n".join(map(finding_line, found)) or f"{shown_here(folder)}: nothing to say")
     call.emit({"findings": findings}, lambda: f"{len(findings)} findings")
     return 2 if any(finding.level == "error" for finding in findings) else 0
 
@@ -121,11 +121,12 @@ def _folders(call: Call, recipes: list[str]) -> list[Path]:
     place = call.root / "recipes" if call.root is not None else packaged_recipes()
     found = sorted(path.parent for path in place.glob("*/recipe.yaml"))
     if not found:
-        raise UsageError("this project has no recipes", where=_shown(place), hint="oeactl recipe new ID")
+        raise UsageError("this project has no recipes", where=shown_here(place), hint="oeactl recipe new ID")
     return found
 
 
-def _shown(folder: Path) -> str:
+def shown_here(folder: Path) -> str:
+    """A folder's path as it is written from here."""
     from oeactl.edges.config import shown
 
     return shown(folder.absolute(), Path.cwd())

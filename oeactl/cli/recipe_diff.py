@@ -11,16 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from oeactl.cli.common import (
-    AllowCodeOption,
-    Call,
-    NamedRecipeArgument,
-    SetOption,
-    command,
-    transformer,
-    values_of,
-)
-from oeactl.cli.engine_here import EngineOption, RootOption, engine_here, me
+from oeactl.cli.common import AllowCodeOption, Call, NamedRecipeArgument, SetOption, command
+from oeactl.cli.engine_here import EngineOption, RootOption, checked, engine_here
+from oeactl.cli.recipe_author import shown_here
 
 if TYPE_CHECKING:
     from oeactl.core.difference import FileDifference
@@ -104,7 +97,7 @@ def import_diff(
     write_recipe(folder, made.files)
     call.emit(
         {"folder": str(folder), "edits": made.edits, "left": made.left, "outside": outside},
-        lambda: imported_lines(_shown(folder), made, outside, _engine_words(engine, root)),
+        lambda: imported_lines(shown_here(folder), made, outside, _engine_words(engine, root)),
     )
     return 3 if made.left else 0
 
@@ -235,12 +228,6 @@ def _id_of(path: Path) -> str:
     return word if word[:1].isalpha() else f"imported-{word}".rstrip("-")
 
 
-def _shown(folder: Path) -> str:
-    from oeactl.edges.config import shown
-
-    return shown(folder.absolute(), Path.cwd())
-
-
 @command(
     "oeactl recipe export oea --diff --engine sglang==0.5.16 > oea.diff",
     "oeactl recipe export oea --diff --root /root/sglang/python -o oea.diff",
@@ -261,27 +248,14 @@ def export_diff(
     To be applied in the folder that holds the package. What a recipe adds to the launch is not in it.
     """
     from oeactl.core.plan import Planned
-    from oeactl.edges.clock import SystemClock
-    from oeactl.edges.config import read_recipe
     from oeactl.errors import Refused
-    from oeactl.flows.check import check
     from oeactl.render.diff import patch_of
     from oeactl.render.recipe import files_words
 
-    loaded = read_recipe(call.root, recipe)
-    values = values_of(sets)
-    with engine_here(loaded.document.engine.package, engine, root, loaded.modules) as (files, request):
-        found = check(
-            files,
-            request,
-            loaded,
-            values,
-            applied_by=me(),
-            clock=SystemClock(),
-            transformer=transformer(allow_code),
-        )
+    found = checked(call, recipe, engine, root, sets, allow_code=allow_code)
+    name = found.plan.layer.recipe
     if not isinstance(found.plan, Planned) or not found.plan.files:
-        raise Refused(f"{loaded.id} changes no file there", where=found.survey.engine.root)
+        raise Refused(f"{name} changes no file there", where=found.survey.engine.root)
     data = patch_of(found.plan, found.survey)
     if output is not None:
         _write(output, data)
@@ -290,5 +264,5 @@ def export_diff(
         sys.stdout.flush()
     paths = [file.path for file in found.plan.files]
     if call.json or output is not None:
-        document = {"recipe": loaded.id, "files": paths, "diff": data.decode("utf-8", "backslashreplace")}
+        document = {"recipe": name, "files": paths, "diff": data.decode("utf-8", "backslashreplace")}
         call.emit(document, lambda: f"{output}: {files_words(len(paths))}")

@@ -6,28 +6,14 @@ Owns: that imagination. Refuses: to be taken for a survey of anything real.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol
 
 import msgspec
 
 from oeactl.core.host import FileRecord, FileState, Journal, Layer, Survey
-from oeactl.core.standing import ABSENT
+from oeactl.core.standing import ABSENT, Rewritten
 
 
-class Write(Protocol):
-    """A file that a plan writes, or takes away where after_sha256 is ABSENT."""
-
-    @property
-    def path(self) -> str: ...
-    @property
-    def after(self) -> bytes: ...
-    @property
-    def after_sha256(self) -> str: ...
-    @property
-    def pristine_sha256(self) -> str: ...
-
-
-def afterwards(survey: Survey, writes: Iterable[Write], layers: tuple[Layer, ...]) -> Survey:
+def afterwards(survey: Survey, writes: Iterable[Rewritten], layers: tuple[Layer, ...]) -> Survey:
     """The survey of this host once ``writes`` are made and ``layers`` is its journal's stack."""
     made = {file.path: file for file in writes}
     originals = {record.path: record for record in survey.journal.files}

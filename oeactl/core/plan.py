@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 
+import msgspec
+
 from oeactl.core.afterwards import afterwards
 from oeactl.core.changes import Changed, changes, filled
 from oeactl.core.copies import against, copies_of
@@ -22,20 +24,22 @@ from oeactl.core.recipe import RecipeFile
 from oeactl.core.revert import Reverting, plan_revert
 from oeactl.core.snippets import HOLE
 from oeactl.core.source import Source, compile_fault
-from oeactl.core.standing import ABSENT, Standing, all_stand, composed, hash_of, live
+from oeactl.core.standing import (
+    ABSENT,
+    Rewritten,
+    Standing,
+    all_stand,
+    composed,
+    hash_of,
+    live,
+    rewritten,
+)
 from oeactl.core.whole import WholeFile, is_whole, module_of, put
 
 
-class PlannedFile(Value, frozen=True, kw_only=True):
-    """A file before and after, whole; a hash is '' where there is no file."""
+class PlannedFile(Rewritten, frozen=True, kw_only=True):
+    """A file before and after. edits: this recipe's, against the original."""
 
-    module: str
-    path: str
-    before: bytes
-    after: bytes
-    before_sha256: str
-    after_sha256: str
-    pristine_sha256: str
     edits: tuple[Edit, ...]
 
 
@@ -65,17 +69,7 @@ class Planned(Value, frozen=True, kw_only=True):
 
     def writes(self) -> tuple[FileWrite, ...]:
         """The files of the transaction."""
-        return tuple(
-            FileWrite(
-                module=file.module,
-                path=file.path,
-                before_sha256=file.before_sha256,
-                after=file.after,
-                after_sha256=file.after_sha256,
-                pristine_sha256=file.pristine_sha256,
-            )
-            for file in self.files
-        )
+        return tuple(file.write() for file in self.files)
 
 
 class AlreadyApplied(Value, frozen=True, kw_only=True):
@@ -320,18 +314,8 @@ def _files(
             continue
         if len(owners) > 1 and after is not None:
             _compiles(standing, after)
-        made.append(
-            PlannedFile(
-                module=standing.module,
-                path=path,
-                before=standing.current,
-                after=after or b"",
-                before_sha256=standing.current_sha256,
-                after_sha256=hash_of(after),
-                pristine_sha256=standing.original_sha256,
-                edits=layer.edits.get(path, ()),
-            )
-        )
+        file = rewritten(standing, after)
+        made.append(PlannedFile(**msgspec.structs.asdict(file), edits=layer.edits.get(path, ())))
     return tuple(made)
 
 

@@ -8,20 +8,16 @@ from __future__ import annotations
 from oeactl.core.host import FileWrite, Layer, Survey, Value
 from oeactl.core.reasons import CannotPlace, Reason, Refusal
 from oeactl.core.source import Source, compile_fault
-from oeactl.core.standing import Standing, all_stand, composed, hash_of, in_the_way
+from oeactl.core.standing import (
+    Rewritten,
+    Standing,
+    all_stand,
+    composed,
+    hash_of,
+    in_the_way,
+    rewritten,
+)
 from oeactl.core.whole import module_of
-
-
-class ReversedFile(Value, frozen=True, kw_only=True):
-    """A file and what it will hold again; after_sha256 '': it goes, for there was none."""
-
-    module: str
-    path: str
-    before: bytes
-    after: bytes
-    before_sha256: str
-    after_sha256: str
-    pristine_sha256: str
 
 
 class Reverting(Value, frozen=True, kw_only=True):
@@ -31,24 +27,14 @@ class Reverting(Value, frozen=True, kw_only=True):
     """
 
     recipes: tuple[str, ...]
-    files: tuple[ReversedFile, ...]
+    files: tuple[Rewritten, ...]
     layers_after: tuple[Layer, ...]
     forced: bool = False
     notes: tuple[str, ...] = ()
 
     def writes(self) -> tuple[FileWrite, ...]:
         """The files of the transaction."""
-        return tuple(
-            FileWrite(
-                module=file.module,
-                path=file.path,
-                before_sha256=file.before_sha256,
-                after=file.after,
-                after_sha256=file.after_sha256,
-                pristine_sha256=file.pristine_sha256,
-            )
-            for file in self.files
-        )
+        return tuple(file.write() for file in self.files)
 
 
 class NothingToRevert(Value, frozen=True, kw_only=True):
@@ -120,7 +106,7 @@ def _revert(
             continue
         after = _without(standing, kept)
         if hash_of(after) != standing.current_sha256:
-            files.append(_file(standing, after))
+            files.append(rewritten(standing, after))
     launch = any(layer.args or layer.env for layer in off)
     if not files and not launch:
         return NothingToRevert(closes=True, layers_after=kept, notes=tuple(notes))
@@ -142,18 +128,6 @@ def _without(standing: Standing, kept: tuple[Layer, ...]) -> bytes | None:
             Reason(kind="gate", what=what, where=standing.path, hint="oeactl revert (all recipes)")
         )
     return after
-
-
-def _file(standing: Standing, after: bytes | None) -> ReversedFile:
-    return ReversedFile(
-        module=standing.module,
-        path=standing.path,
-        before=standing.current,
-        after=after or b"",
-        before_sha256=standing.current_sha256,
-        after_sha256=hash_of(after),
-        pristine_sha256=standing.original_sha256,
-    )
 
 
 def _stray(survey: Survey, recipe: str | None) -> NothingToRevert | Refusal:

@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 
 from oeactl.core.edits import Overlap, compose, three_way
-from oeactl.core.host import Edit, FileRecord, FileState, Journal, Layer, Survey, Value
+from oeactl.core.host import Edit, FileRecord, FileState, FileWrite, Journal, Layer, Survey, Value
 from oeactl.core.reasons import Candidate, CannotPlace, Reason
 from oeactl.core.snippets import marked
 
@@ -47,6 +47,42 @@ class Standing(Value, frozen=True, kw_only=True):
     def current_sha256(self) -> str:
         """Of what is there now; ABSENT where there is nothing."""
         return ABSENT if self.file is not None and self.file.missing else hash_of(self.current)
+
+
+class Rewritten(Value, frozen=True, kw_only=True):
+    """A file before and after, whole; a hash is ABSENT where there is no file."""
+
+    module: str
+    path: str
+    before: bytes
+    after: bytes
+    before_sha256: str
+    after_sha256: str
+    pristine_sha256: str
+
+    def write(self) -> FileWrite:
+        """What the transaction says of it."""
+        return FileWrite(
+            module=self.module,
+            path=self.path,
+            before_sha256=self.before_sha256,
+            after=self.after,
+            after_sha256=self.after_sha256,
+            pristine_sha256=self.pristine_sha256,
+        )
+
+
+def rewritten(standing: Standing, after: bytes | None) -> Rewritten:
+    """A file as it stands, and with other content; None: it goes."""
+    return Rewritten(
+        module=standing.module,
+        path=standing.path,
+        before=standing.current,
+        after=after or b"",
+        before_sha256=standing.current_sha256,
+        after_sha256=hash_of(after),
+        pristine_sha256=standing.original_sha256,
+    )
 
 
 def stands(file: FileState, journal: Journal) -> Standing:
