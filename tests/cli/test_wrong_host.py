@@ -43,6 +43,7 @@ def write_hosts(folder: Path, name: str, reach: dict[str, object]) -> None:
         "engine": {"python": sys.executable, "root": str(folder / "site")},
         "server": {
             "argv": ["-m", "sglang.launch_server", "--model-path", str(folder / "model")],
+            "env": {"PYTHONPATH": str(folder / "site")},
             "log": str(folder / "log"),
         },
     }
