@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from oeactl.cli.load import Load
     from oeactl.cli.wiring import Wired
     from oeactl.core.inventory import Host
+    from oeactl.core.run import Run
+    from oeactl.edges.store import ResultsFolder
     from oeactl.flows.build import Wanted
     from oeactl.flows.experiment import Concluded
     from oeactl.flows.planning import ArmOrder
@@ -105,7 +107,7 @@ def compare(
             call.show(plan_view(prepared.plan, prepared.foreseen, width=call.width))
             concluded = conduct(here.site, driver, store, prepared)
         put_on_record(call, here, concluded)
-    return ended(call, concluded)
+    return ended(call, store, concluded)
 
 
 def _load(driver: str | None, api: str | None, dataset: str | None) -> Load:
@@ -122,8 +124,8 @@ def _load(driver: str | None, api: str | None, dataset: str | None) -> Load:
     return load
 
 
-def ended(call: Call, concluded: Concluded) -> int:
-    """Show it, then end as its error says."""
+def ended(call: Call, store: ResultsFolder, concluded: Concluded) -> int:
+    """Show it, warn where its baseline is no usual one, then end as its error says."""
     from oeactl.render.errors import document
     from oeactl.render.experiment import conclusion_document, conclusion_view
 
@@ -132,9 +134,20 @@ def ended(call: Call, concluded: Concluded) -> int:
         call.emit({**shown, **document(concluded.error)}, lambda: "")
         return concluded.error.exit_code
     call.emit(shown, lambda: conclusion_view(concluded.run, width=call.width, left=concluded.left))
+    warn_of_baseline(call, store, concluded.run)
     if concluded.error is not None:
         raise concluded.error
     return 0
+
+
+def warn_of_baseline(call: Call, store: ResultsFolder, run: Run) -> None:
+    """Say so where the original engine of ``run`` left the band of the runs before it."""
+    from oeactl.core.history import history
+    from oeactl.render.history import left_line
+
+    for series in history(store.list().runs, run.plan.host):
+        if series.left and series.baselines[-1].run_id == run.plan.run_id:
+            call.progress.warn(f"{left_line(series)}. oeactl history --host {run.plan.host}")
 
 
 def put_on_record(call: Call, here: Wired, concluded: Concluded) -> None:

@@ -62,7 +62,7 @@ def _comparison(call: Call, store: ResultsFolder, found: Run, *, allow_code: boo
         with driver_of(call, load_of(found.plan), here) as driver:
             concluded = go_on(here.site, driver, store, prepared, found)
         put_on_record(call, here, concluded)
-    return ended(call, concluded)
+    return ended(call, store, concluded)
 
 
 def _bench(call: Call, store: ResultsFolder, found: Run, dataset: Path | None) -> int:

@@ -8,6 +8,9 @@ import msgspec
 import pytest
 
 from oeactl.cli.app import main
+from oeactl.cli.common import Call
+from oeactl.cli.comparing import warn_of_baseline
+from oeactl.edges.store import ResultsFolder
 from tests.cli.test_experiment import document, keep, project
 from tests.core.test_history import USUAL, days
 from tests.support.runs import a_trial
@@ -51,3 +54,16 @@ def test_without_baselines_it_is_said_how_to_get_one(
     assert "oeactl aa" in capsys.readouterr().err
     assert main(["history", "--host", "nowhere"]) == 2
     assert "nowhere" in capsys.readouterr().err
+
+
+def test_a_comparison_warns_when_it_ends_if_its_own_baseline_is_no_usual_one(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recorded(project, *USUAL, 300.0)
+    store = ResultsFolder(project / "results")
+    usual, newest = store.list().runs[-2:]
+    call = Call(project=project, json=False, verbose=False, debug=False)
+    warn_of_baseline(call, store, newest)
+    assert "is below the band" in capsys.readouterr().err
+    warn_of_baseline(call, store, usual)
+    assert capsys.readouterr().err == ""
