@@ -216,8 +216,11 @@ class Server(Protocol):
         """What runs now. health: also ask it whether it is well, which makes the engine generate a token."""
         ...
 
-    def check(self, launch: Launch) -> None:
-        """Look whether ``launch`` can begin at all, while another still runs. Raises UsageError."""
+    def check(self, launch: Launch, *, alone: bool = False) -> None:
+        """Look whether ``launch`` can begin at all, while another still runs. Raises UsageError.
+
+        alone: none of ours does; Refused then names whoever holds memory of the GPUs.
+        """
         ...
 
     def start(self, launch: Launch) -> Process:

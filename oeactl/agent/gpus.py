@@ -8,13 +8,15 @@ from __future__ import annotations
 import subprocess
 from typing import NamedTuple
 
-QUERY = ("nvidia-smi", "--query-compute-apps=pid,used_memory,process_name", "--format=csv,noheader,nounits")
+FIELDS = "gpu_uuid,pid,used_memory,process_name"
+QUERY = ("nvidia-smi", f"--query-compute-apps={FIELDS}", "--format=csv,noheader,nounits")
 TIMEOUT_S = 20.0
 
 
 class Holding(NamedTuple):
-    """pid as the driver numbers it (the host's, also inside a container). mib: None where it will not say."""
+    """gpu: its uuid. pid as the driver numbers it (the host's, also in a container). mib: None if unsaid."""
 
+    gpu: str
     pid: int
     mib: int | None
     name: str
@@ -30,8 +32,8 @@ def holdings() -> list[Holding]:
         return []
     found = []
     for line in answer.stdout.splitlines() if answer.returncode == 0 else []:
-        fields = [field.strip() for field in line.split(",", 2)]
-        if len(fields) == 3 and fields[0].isdigit():
-            mib = int(fields[1]) if fields[1].isdigit() else None
-            found.append(Holding(int(fields[0]), mib, fields[2]))
+        fields = [field.strip() for field in line.split(",", 3)]
+        if len(fields) == 4 and fields[1].isdigit():
+            mib = int(fields[2]) if fields[2].isdigit() else None
+            found.append(Holding(fields[0], int(fields[1]), mib, fields[3]))
     return found

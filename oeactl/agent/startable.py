@@ -11,7 +11,7 @@ import shutil
 import subprocess
 from typing import TYPE_CHECKING, Any
 
-from . import process, units
+from . import gpus, process, units
 from .launch import interpreter
 from .machine import GpuQuery
 from .wire import AgentError, operation
@@ -43,12 +43,17 @@ sys.exit(0 if not inner or any(there) or trusted else 3)
 
 @operation("server.startable")
 def startable(request: Request, client: Client) -> None:
-    """Raise for all that is in the way of ``launch``, or of ``commands`` (each an argv), or of ``unit``."""
+    """Raise for all that is in the way of ``launch``, or of ``commands`` (each an argv), or of ``unit``.
+
+    alone: no server of ours runs, so whoever holds GPU memory is somebody else.
+    """
     faults = list(_faults(request))
     if faults:
         what, where, key = faults[0]
         more = ["{}: {}".format(*fault[:2]) for fault in faults[1:]]
         raise AgentError("usage", what, where, f"correct {key} in hosts.yaml", more)
+    if request.get("alone"):
+        _refuse_held(request["launch"])
 
 
 def _faults(request: Request) -> Iterator[Fault]:
@@ -151,11 +156,40 @@ def _model(argv: list[str]) -> Iterator[Fault]:
 def _gpus(visible: str | None) -> Iterator[Fault]:
     """CUDA_VISIBLE_DEVICES names what the driver has; CUDA itself would end the list there in silence."""
     rows = GpuQuery().rows() if visible else []
-    known = [row[field] for row in rows for field in ("index", "uuid")]
-    for name in (word.strip() for word in (visible or "").split(",") if rows):
-        uuid = name.startswith("GPU-")
-        if not (name.isdigit() or uuid):
-            continue
-        if not any(one == name or (uuid and one.startswith(name)) for one in known):
+    for name in _names(visible or "") if rows else ():
+        if not any(_is(name, row) for row in rows):
             what = f"CUDA_VISIBLE_DEVICES names GPU {name}, and there are {len(rows)}"
             yield what, "nvidia-smi", "server.env"
+
+
+def _names(visible: str) -> list[str]:
+    """The GPUs that are named, by number or uuid; what else may stand there (MIG) is the driver's affair."""
+    words = [word.strip() for word in visible.split(",")]
+    return [word for word in words if word.isdigit() or word.startswith("GPU-")]
+
+
+def _is(name: str, row: dict[str, str]) -> bool:
+    return row["index"] == name or (name.startswith("GPU-") and row["uuid"].startswith(name))
+
+
+def _refuse_held(launch: dict[str, Any]) -> None:
+    """Raise where others hold memory of the GPUs that it would take: minutes later it would end of that."""
+    if "cpu" in launch["argv"][1:] and "--device" in launch["argv"]:
+        return
+    visible = launch["env"].get("CUDA_VISIBLE_DEVICES")
+    held = gpus.holdings()
+    if not held or visible == "":
+        return
+    rows = GpuQuery().rows()
+    names = _names(visible) if visible else []
+    wanted = [row for row in rows if not names or any(_is(name, row) for name in names)]
+    numbers = {row["uuid"]: row["index"] for row in wanted}
+    told = [
+        f"{process.named(one.pid)}: {'?' if one.mib is None else one.mib} MiB of GPU {numbers[one.gpu]}"
+        for one in held
+        if one.gpu in numbers
+    ]
+    if told:
+        what = f"GPU memory is held by {told[0]}"
+        hint = "end it the way it was begun, or name other GPUs by CUDA_VISIBLE_DEVICES in server.env"
+        raise AgentError("refused", what, "nvidia-smi", hint, told[1:])

@@ -61,7 +61,7 @@ class Unseen:
     def state(self, *, health: bool = True) -> ServerState:
         return ServerState(recorded=None, listener=None)
 
-    def check(self, launch: Launch) -> None:
+    def check(self, launch: Launch, *, alone: bool = False) -> None:
         raise _not_ours()
 
     def start(self, launch: Launch) -> Process:

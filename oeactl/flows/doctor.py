@@ -16,6 +16,7 @@ import msgspec
 
 from oeactl.core.host import FileState, Journal, MachineFacts, ServerState, Survey
 from oeactl.core.inventory import Host
+from oeactl.core.launch import launch_of
 from oeactl.core.outcomes import Check, Diagnosis
 from oeactl.errors import OeactlError, Unreachable, UntrustedHost, UsageError
 from oeactl.flows.lifecycle import is_running
@@ -24,7 +25,10 @@ from oeactl.ports import Machine
 
 SKEW_S = 30.0
 LEAST_BYTES = 1 << 30
-ON_HOST = ("interpreter", "engine", "files", "record", "server", "manager", "GPUs", "disk", "lock", "clock")
+ON_HOST = (
+    *("interpreter", "engine", "files", "record", "server", "manager", "launch", "GPUs", "disk", "lock"),
+    "clock",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +116,7 @@ def _on_host(patient: Patient, modules: tuple[str, ...]) -> Iterator[Check]:
         machine = _machine(patient, _folders(site, survey))
     state = yield from _server(site, survey)
     yield from _manager(site, machine)
+    yield from _launch(site, survey)
     yield from _gpus(site, survey, machine, state)
     yield from _disk(machine) if survey else _unknown(("disk",))
     yield _lock(survey.journal) if survey else next(_unknown(("lock",)))
@@ -237,6 +242,22 @@ def _manager(site: Site, machine: MachineFacts) -> Iterator[Check]:
         yield Check(name="manager", state="bad", what=what, fix=fix, code=2)
     else:
         yield Check(name="manager", state="ok", what=server.manager)
+
+
+def _launch(site: Site, survey: Survey | None) -> Iterator[Check]:
+    """Whether the server could begin as hosts.yaml has it; one that runs may have begun otherwise."""
+    if site.server is None:
+        return
+    if survey is None:
+        yield from _unknown(("launch",))
+        return
+    try:
+        site.server.check(launch_of(site.host, survey.journal.layers))
+    except OeactlError as error:
+        for what in (error.what, *error.details):
+            yield Check(name="launch", state="bad", what=what, fix=error.hint, code=error.exit_code)
+    else:
+        yield Check(name="launch", state="ok", what="it could begin as hosts.yaml has it")
 
 
 def _gpus(

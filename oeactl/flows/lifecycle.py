@@ -63,17 +63,18 @@ def stop_question(site: Site, state: ServerState, then: str = "") -> str | None:
     return f"Stop {describe(state)} on {site.host.name}{then}?"
 
 
-def startable(site: Site, layers: Sequence[Layer], *, or_else: str = "") -> None:
+def startable(site: Site, layers: Sequence[Layer], *, alone: bool = False, or_else: str = "") -> None:
     """Find out that the server can begin with these recipes, before the one that runs is stopped for it.
 
-    Raises UsageError for a mistake in hosts.yaml that would leave the host without a server. or_else: what
-    can be done without one, for the hint.
+    Raises UsageError for a mistake in hosts.yaml that would leave the host without a server, and Refused
+    where none runs (alone) and others hold its GPUs. or_else: what can be done without one, for the hint.
     """
     try:
-        server_of(site).check(launch_of(site.host, layers))
-    except UsageError as fault:
-        raise UsageError(
-            f"the server could not be started again, so nothing was touched: {fault.what}",
+        server_of(site).check(launch_of(site.host, layers), alone=alone)
+    except (UsageError, Refused) as fault:
+        again = "" if alone else " again"
+        raise type(fault)(
+            f"the server could not be started{again}, so nothing was touched: {fault.what}",
             where=fault.where,
             hint="; ".join(filter(None, (fault.hint, or_else))),
             details=fault.details,

@@ -66,9 +66,14 @@ class NodesServer:
             )
         )
 
-    def check(self, launch: Launch) -> None:
+    def check(self, launch: Launch, *, alone: bool = False) -> None:
         launches = self._launches(launch)
-        on_each({name: partial(server.check, launches[name]) for name, server in self._servers.items()})
+        on_each(
+            {
+                name: partial(server.check, launches[name], alone=alone)
+                for name, server in self._servers.items()
+            }
+        )
 
     def _launches(self, launch: Launch) -> dict[str, Launch]:
         head = self._head.host

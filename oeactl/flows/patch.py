@@ -75,7 +75,7 @@ def patching(
     restart = restart and site.server is not None
     was = server_of(site).state(health=False) if restart else None
     if was is not None:
-        startable(site, plan.layers_after)
+        startable(site, plan.layers_after, alone=not is_running(was))
     notes = (*bound.notes, *plan.notes)
     if dry_run:
         return Patched(status="dry-run", plan=plan, live="unchanged", notes=(*notes, _would(site, was)))

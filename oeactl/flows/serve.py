@@ -41,6 +41,7 @@ def starting(site: Site, *, operation: str) -> Steps[Served]:
     if state.recorded is not None:
         return Served(status="running already", pid=state.recorded.pid, notes=_unwell(site, state))
     survey = _settled(site)
+    startable(site, survey.journal.layers, alone=not is_running(state))
     yield Intent(survey=survey, operation=operation, what="start", lasting=True)
     with _held(site, survey, "start", operation) as leased:
         return _up(leased, survey.journal.layers, "started")
@@ -64,7 +65,7 @@ def restarting(site: Site, *, operation: str) -> Steps[Served]:
     """Stop what runs, after a yes, and start it from hosts.yaml with the recipes on disk."""
     state = server_of(site).state(health=False)
     survey = _settled(site)
-    startable(site, survey.journal.layers)
+    startable(site, survey.journal.layers, alone=not is_running(state))
     question = stop_question(site, state, " and start it again")
     yield Intent(survey=survey, operation=operation, what="restart", question=question, lasting=True)
     with _held(site, survey, "restart", operation) as leased:

@@ -24,6 +24,7 @@ WANTED = [
     "record",
     "server",
     "manager",
+    "launch",
     "GPUs",
     "disk",
     "lock",
@@ -126,14 +127,14 @@ def test_a_server_that_is_not_well_is_exit_4_and_one_that_is_down_is_a_note(plac
 def test_a_start_command_that_is_not_there_is_the_managers_row(place: Served) -> None:
     place.write(place.entry(manager="commands", argv=None, start=["/no/such", "up"], stop=["true"]))
     found = place.oeactl("doctor", code=2)
-    assert bad(found) == ["manager"]
+    assert bad(found) == ["manager", "launch"]
     assert "/no/such is not on the host" in rows(found, "manager")[0]["what"]
 
 
 NVIDIA_SMI = """#!/bin/sh
 case "$1" in
   --query-gpu=*) echo "0, NVIDIA X, GPU-1, 1.0, 100 MiB, 100 W, Enabled";;
-  --query-compute-apps=*) echo "{pid}, 1024, python";;
+  --query-compute-apps=*) echo "GPU-1, {pid}, 1024, python";;
   *) exit 9;;
 esac
 """

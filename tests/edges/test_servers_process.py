@@ -315,10 +315,9 @@ def nvidia_smi(folder: Path, monkeypatch: pytest.MonkeyPatch, *pids: int) -> Non
     program = folder / "bin" / "nvidia-smi"
     program.parent.mkdir()
     pid_list = " ".join(map(str, pids))
-    lines = f'for pid in {pid_list}; do [ -d /proc/$pid ] && echo "$pid, 1024, python"; done; true'
-    program.write_text(
-        f'#!/bin/sh\n[ "$1" = --query-compute-apps=pid,used_memory,process_name ] || exit 9\n{lines}\n'
-    )
+    lines = f'for pid in {pid_list}; do [ -d /proc/$pid ] && echo "GPU-1, $pid, 1024, python"; done; true'
+    wanted = "--query-compute-apps=gpu_uuid,pid,used_memory,process_name"
+    program.write_text(f'#!/bin/sh\n[ "$1" = {wanted} ] || exit 9\n{lines}\n')
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from oeactl.edges.servers.commands import CommandsServer
-from oeactl.errors import UsageError
+from oeactl.errors import Refused, UsageError
 from tests.support.serving import Standin, agent, free_port
 
 pytestmark = pytest.mark.timeout(60)
@@ -88,6 +89,31 @@ def test_a_gpu_that_the_driver_does_not_have_is_named(
     assert "names GPU 2, and there are 2" in fault(standin, env=env).what
     for visible in ("0,1", "GPU-1a", "", "-1"):
         standin.server().check(standin.launch(env={"CUDA_VISIBLE_DEVICES": visible}))
+
+
+def test_gpus_that_others_hold_are_refused_where_none_of_ours_runs(
+    standin: Standin, program: Callable[[str, str], None]
+) -> None:
+    bystander = subprocess.Popen(["sleep", "60"])
+    rows = "; ".join(f"echo '{number}, H200, GPU-{number}abc, 1, 1 MiB, 1 W, On'" for number in (0, 1))
+    held = f"echo 'GPU-1abc, {bystander.pid}, 2048, sleep'"
+    program("nvidia-smi", f"case $1 in --query-gpu=*) {rows};; *) {held};; esac")
+    try:
+        server = standin.server()
+        with pytest.raises(Refused, match="GPU memory is held by pid") as refused:
+            server.check(standin.launch(), alone=True)
+        assert f"pid {bystander.pid} (sleep 60)" in refused.value.what
+        assert "2048 MiB of GPU 1" in refused.value.what
+        server.check(standin.launch())
+        for visible in ("0", "GPU-0abc", ""):
+            server.check(standin.launch(env={"CUDA_VISIBLE_DEVICES": visible}), alone=True)
+        with pytest.raises(Refused):
+            server.check(standin.launch(env={"CUDA_VISIBLE_DEVICES": "0,1"}), alone=True)
+        argv = ("-m", "http.server", "--device", "cpu")
+        server.check(standin.launch(argv=argv), alone=True)
+    finally:
+        bystander.kill()
+        bystander.wait()
 
 
 @pytest.fixture

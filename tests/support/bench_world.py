@@ -193,7 +193,7 @@ class FakeServer:
     def proofs(self) -> tuple[ProofFile, ...]:
         return self._world.proofs
 
-    def check(self, launch: Launch) -> None:
+    def check(self, launch: Launch, *, alone: bool = False) -> None:
         raise AssertionError("bench never starts a server")
 
     def start(self, launch: Launch) -> Process:

@@ -293,7 +293,7 @@ class FakeServer:
             health="" if well else "HTTP 503",
         )
 
-    def check(self, launch: Launch) -> None:
+    def check(self, launch: Launch, *, alone: bool = False) -> None:
         self._world.step("check", lambda: None)
 
     def start(self, launch: Launch) -> Process:

@@ -39,9 +39,9 @@ class CommandsServer(ProcessServer):
         self._start_argv, self._stop_argv, self._status_argv = start, stop, status
         self._cwd, self._env = cwd, dict(env or {})
 
-    def check(self, launch: Launch) -> None:
+    def check(self, launch: Launch, *, alone: bool = False) -> None:
         named = {"start": self._start_argv, "stop": self._stop_argv, "status": self._status_argv}
-        self._check(launch, commands={key: list(argv) for key, argv in named.items() if argv})
+        self._check(launch, alone=alone, commands={key: list(argv) for key, argv in named.items() if argv})
 
     def start(self, launch: Launch) -> Process:
         """Run the start command. The Process returned has pid 0 and the earliest possible start_ticks."""

@@ -43,7 +43,7 @@ class DockerServer(ProcessServer):
         )
         return msgspec.convert(answer, ServerState)
 
-    def check(self, launch: Launch) -> None:
+    def check(self, launch: Launch, *, alone: bool = False) -> None:
         """Nothing: the container that runs is the one that is started again, as it was made."""
 
     def start(self, launch: Launch) -> Process:

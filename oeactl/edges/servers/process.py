@@ -69,9 +69,9 @@ class ProcessServer:
         answer = self._agent.ask("server.state", timeout_s=STATE_S, health=health, **self._place)
         return msgspec.convert(answer, ServerState)
 
-    def check(self, launch: Launch) -> None:
+    def check(self, launch: Launch, *, alone: bool = False) -> None:
         """Raise UsageError for what is in the way of ``launch`` on the host. Nothing is begun or made."""
-        self._check(launch)
+        self._check(launch, alone=alone)
 
     def _check(self, launch: Launch, **more: Any) -> None:
         self._agent.ask(

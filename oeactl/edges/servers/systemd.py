@@ -38,8 +38,8 @@ class SystemdServer(ProcessServer):
         self._unit: dict[str, Any] = {"unit": unit, "units_dir": units_dir}
         self._argv = argv
 
-    def check(self, launch: Launch) -> None:
-        self._check(launch, unit=self._unit["unit"])
+    def check(self, launch: Launch, *, alone: bool = False) -> None:
+        self._check(launch, alone=alone, unit=self._unit["unit"])
 
     def start(self, launch: Launch) -> Process:
         changed = launch.argv != self._argv
