@@ -1,6 +1,6 @@
 """Each gate that a scripted server can make fire does; command, client and agent are the real ones.
 
-What only a host shows (files, proofs, a replaced process) is in tests/flows and tests/e2e.
+What only a host shows (files, proofs) is in tests/flows and tests/e2e.
 """
 
 from __future__ import annotations
@@ -8,6 +8,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -40,6 +43,7 @@ def server(running: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.delenv("OEACTL_HOST", raising=False)
     running.act, running.asked, running.absent, running.refused = PACE, [], set(), set()
     running.pages, running.texts, running.paths = dict(MODEL), {}, []
+    monkeypatch.setattr(running, "port", running.port)
     return running
 
 
@@ -247,3 +251,55 @@ def test_a_stranger_on_the_server_s_card_makes_its_gate_fire(
     server.act = LONG
     gate = bench(server, capsys, "--dataset", "natural")["gpu_foreign"]
     assert (gate["outcome"], gate["reason"]) == ("fail", "pid 1 (train.py) is on GPU 0, 23,000 MiB")
+
+
+HANDOVER = """
+import asyncio, json, os, sys, time
+from pathlib import Path
+from tests.support.stream_server import paced, serving
+seen = []
+async def act(voice, asked):
+    seen.append(asked)
+    if len(seen) == 15:
+        loop = asyncio.get_running_loop()
+        if os.fork():
+            os._exit(0)
+        asyncio._set_running_loop(loop)  # it is known by the process too
+        Path("pid").write_text(str(os.getpid()))
+    await paced(itl_s=0.01)(voice, asked)
+with serving(act) as server:
+    server.pages = json.loads(sys.argv[1])
+    Path("pid").write_text(str(os.getpid()))
+    print(server.url, flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.mark.e2e
+def test_another_process_that_answers_in_the_server_s_place_makes_its_gate_fire(
+    server: Server, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """It goes on with the very same connections, so that no request fails."""
+    root = str(Path(__file__).parent.parent.parent)
+    begun = subprocess.Popen(
+        [sys.executable, "-c", HANDOVER, json.dumps(MODEL)],
+        env={**os.environ, "PYTHONPATH": root},
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert begun.stdout is not None
+    try:
+        server.port = int(begun.stdout.readline().rpartition(":")[2])
+        gates = bench(server, capsys, "--dataset", "natural")
+    finally:
+        os.killpg(begun.pid, signal.SIGKILL)
+        begun.wait()
+        begun.stdout.close()
+    assert gates["completed"]["outcome"] == "pass", gates["completed"]
+    assert gates["same_server"]["outcome"] == "fail", gates["same_server"]
+    last = (tmp_path / "pid").read_text()
+    assert gates["same_server"]["reason"] == (
+        f"the server was pid {begun.pid} before the level and pid {last} after it"
+    )
