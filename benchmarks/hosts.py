@@ -9,7 +9,9 @@ its own in the cache (pip, by name and version). oeactl does more meanwhile: pla
 and the original, syncs, reads back.
 
 Bars: one host faster than ansible and at most 1.5 times pyinfra; ``--many`` hosts at most as long as pyinfra.
-The hosts' side shares this machine's cores, whose number the last line tells.
+The hosts' side shares this machine's cores, whose number the last line tells; "CPU here" is what the program
+itself takes of them, which is what is left where the hosts are machines of their own. The page's picture is
+written beside it, as an .svg of the same name.
 """
 
 from __future__ import annotations
@@ -29,6 +31,8 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from oeactl.render.axes import Scale, columns_of, from_zero, mark, rows_of, svg, text
+from oeactl.render.markup import Markup, el
 from tests.support import sshd
 from tests.support.cache import alone, cache_dir
 from tests.support.fleet import BLOCK, FILE, Fleet, make_fleet
@@ -40,8 +44,17 @@ ANSIBLE_BAR, PYINFRA_BAR, MANY_BAR = 1.0, 1.5, 1.0
 
 
 class Run(NamedTuple):
-    """Wall time and the largest resident set of the program here."""
+    """Wall time, CPU time and the largest resident set of the program here."""
 
+    seconds: float
+    cpu_seconds: float
+    mebibytes: float
+
+
+class Size(NamedTuple):
+    """What so many hosts took."""
+
+    hosts: int
     seconds: float
     mebibytes: float
 
@@ -136,7 +149,7 @@ def timed(argv: list[str], env: dict[str, str], folder: Path | None = None) -> R
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode:
             raise SystemExit(f"{argv[0]} ended with {process.returncode}\n{log.read_text()}")
-    return Run(seconds, usage.ru_maxrss / 1024)
+    return Run(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
 
 
 def peer(name: str) -> Path:
@@ -169,8 +182,9 @@ def ratio(runs: dict[str, list[Run]], name: str) -> float:
 def rows(title: str, runs: dict[str, list[Run]], bars: dict[str, float]) -> Iterator[str]:
     for name, found in runs.items():
         seconds = statistics.median(run.seconds for run in found)
+        cpu = statistics.median(run.cpu_seconds for run in found)
         memory = max(run.mebibytes for run in found)
-        row = f"| {title} | {name} | {seconds:.2f} | {memory:.0f} |"
+        row = f"| {title} | {name} | {seconds:.2f} | {cpu:.2f} | {memory:.0f} |"
         if name in bars:
             times = ratio(runs, name)
             row += f" {times:.2f} | {bars[name]:g} | {'yes' if times <= bars[name] else 'no'} |"
@@ -179,27 +193,64 @@ def rows(title: str, runs: dict[str, list[Run]], bars: dict[str, float]) -> Iter
         yield row
 
 
-def report(bench: Bench, rounds: int, many: int, most: int) -> tuple[list[str], bool]:
+def growth(bench: Bench, most: int) -> list[Size]:
+    """1, 2, 4 .. ``most`` hosts: medians of three runs each."""
+    sizes = []
+    count = 1
+    while count <= most:
+        found = [bench.checked(bench.oeactl, bench.fleet.hosts[:count]) for _ in range(3)]
+        seconds = statistics.median(run.seconds for run in found)
+        sizes.append(Size(count, seconds, max(run.mebibytes for run in found)))
+        count *= 2
+    return sizes
+
+
+STYLE = """
+text { font: 12px system-ui, "DejaVu Sans", sans-serif; fill: #5d6168; }
+.title { font-weight: 600; } .grid { stroke: #8a8f98; stroke-opacity: .3; }
+.way { fill: none; stroke: #0f6fb5; stroke-width: 2; } .mark { fill: #0f6fb5; }
+"""
+
+
+def picture(sizes: Sequence[Size]) -> str:
+    """Seconds and MiB by hosts, side by side."""
+    width, height, gap = 720.0, 260.0, 360.0
+    drawn: list[Markup] = [el("style", Markup(STYLE))]
+    for at, (title, values) in enumerate(
+        (("seconds", [size.seconds for size in sizes]), ("MiB here", [size.mebibytes for size in sizes]))
+    ):
+        left, right, top, bottom = at * gap + 48, at * gap + gap - 16, 34.0, height - 40
+        across = Scale(0, sizes[-1].hosts, left, right)
+        up = Scale(*from_zero(values), bottom, top)
+        places = [(across(size.hosts), up(value)) for size, value in zip(sizes, values, strict=True)]
+        drawn += [
+            text((left + right) / 2, 18, title, class_="title"),
+            text((left + right) / 2, height - 6, "hosts"),
+            *rows_of(up, left, right),
+            *columns_of(across, top, bottom, count=4),
+            el("polyline", points=" ".join(f"{x:.1f},{y:.1f}" for x, y in places), class_="way"),
+            *(mark(x, y, 0) for x, y in places),
+        ]
+    made = svg(width, height, "What oeactl takes from 1 host on", drawn)
+    return made.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1) + "\n"
+
+
+def report(bench: Bench, rounds: int, many: int, sizes: Sequence[Size]) -> tuple[list[str], bool]:
     one = compared(bench, bench.fleet.hosts[:1], ("oeactl", "ansible", "pyinfra"), rounds)
     several = compared(bench, bench.fleet.hosts[:many], ("oeactl", "pyinfra"), max(3, rounds // 2))
     lines = [
-        "| hosts | program | seconds | MiB here | oeactl ÷ it | bar | held |",
-        "|---|---|---|---|---|---|---|",
+        "| hosts | program | seconds | CPU here, s | MiB here | oeactl ÷ it | bar | held |",
+        "|---|---|---|---|---|---|---|---|",
         *rows("1", one, {"ansible": ANSIBLE_BAR, "pyinfra": PYINFRA_BAR}),
         *rows(str(many), several, {"pyinfra": MANY_BAR}),
         "",
         "| hosts | oeactl, seconds | a host more, ms | MiB here |",
         "|---|---|---|---|",
     ]
-    alone_s = None
-    count = 1
-    while count <= most:
-        found = [bench.checked(bench.oeactl, bench.fleet.hosts[:count]) for _ in range(3)]
-        seconds = statistics.median(run.seconds for run in found)
-        alone_s = alone_s or seconds
-        each = f"{(seconds - alone_s) / (count - 1) * 1e3:.0f}" if count > 1 else ""
-        lines.append(f"| {count} | {seconds:.2f} | {each} | {max(run.mebibytes for run in found):.0f} |")
-        count *= 2
+    for size in sizes:
+        more = size.hosts - 1
+        each = f"{(size.seconds - sizes[0].seconds) / more * 1e3:.0f}" if more else ""
+        lines.append(f"| {size.hosts} | {size.seconds:.2f} | {each} | {size.mebibytes:.0f} |")
     held = ratio(one, "ansible") <= ANSIBLE_BAR and ratio(one, "pyinfra") <= PYINFRA_BAR
     return lines, held
 
@@ -223,14 +274,16 @@ def main() -> int:
         (folder / "peers").mkdir()
         fleet = make_fleet(folder / "project", servers, max(options.many, options.most))
         bench = Bench(fleet=fleet, servers=servers, folder=folder / "peers")
-        lines, held = report(bench, options.rounds, options.many, options.most)
+        sizes = growth(bench, options.most)
+        lines, held = report(bench, options.rounds, options.many, sizes)
     cores = len(os.sched_getaffinity(0))
     lines += ["", f"{cores} cores, load {os.getloadavg()[0]:.1f}; {', '.join(PEERS.values())}."]
-    text = "\n".join(lines) + "\n"
-    print(text)
+    table = "\n".join(lines) + "\n"
+    print(table)
     if options.write:
         head, line, _ = options.write.read_text().partition("\n---\n")
-        options.write.write_text(f"{head}{line}\n{text}")
+        options.write.write_text(f"{head}{line}\n{table}")
+        options.write.with_suffix(".svg").write_text(picture(sizes))
     return 0 if held else 1
 
 

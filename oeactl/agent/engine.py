@@ -136,6 +136,8 @@ class Package:
 
     def _git(self) -> tuple[str | None, str | None]:
         """Commit, and the hash of what differs from it; None where git does not track this package."""
+        if not _in_a_checkout(self.directory):
+            return None, None
         if _git(self.directory, "ls-files", "--error-unmatch", "__init__.py") is None:
             return None, None
         commit = _git(self.directory, "rev-parse", "HEAD")
@@ -155,6 +157,15 @@ def _info_version(info: str | None) -> str | None:
     except OSError:
         pass
     return None
+
+
+def _in_a_checkout(folder: str) -> bool:
+    """Whether git could track it at all: asking git takes longer than looking."""
+    while not os.path.lexists(os.path.join(folder, ".git")):
+        if folder == os.path.dirname(folder):
+            return False
+        folder = os.path.dirname(folder)
+    return True
 
 
 def _git(folder: str, *words: str) -> bytes | None:
