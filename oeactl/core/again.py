@@ -117,6 +117,8 @@ def _design(plan: Plan) -> tuple[str, ...]:
     words += ["--analysis", "regression"] if design.analysis == "regression" else []
     words += ["--leave", "patched"] if design.leave == "patched" else []
     words += [] if design.warm_sweep else ["--no-warm"]
+    words += ["--caches", "wipe"] if design.caches == "wipe" else []
+    words += ["--experts"] if design.experts else []
     return (*words, *_label(plan))
 
 
@@ -125,12 +127,18 @@ def _load(plan: Plan) -> tuple[str, ...]:
     points = plan.sweep.points
     first = points[0]
     words: list[str] = []
-    if first.rate is None:
+    if plan.sweep.matrix:
+        cells = [(point.input_len, point.concurrency) for point in points]
+        cells += [(cell.input_len, cell.concurrency) for cell in plan.sweep.skipped]
+        words += ["--context", ",".join(dict.fromkeys(str(context) for context, _ in cells))]
+        words += ["--concurrency", ",".join(dict.fromkeys(str(level) for _, level in cells))]
+    elif first.rate is None:
         words += ["--concurrency", ",".join(str(point.concurrency) for point in points)]
     else:
         words += ["--rate", ",".join(f"{point.rate:g}" for point in points if point.rate is not None)]
         words += ["--concurrency", str(first.concurrency)]
-    words += ["--input-len", str(first.input_len), "--output-len", str(first.output_len)]
+    words += [] if plan.sweep.matrix else ["--input-len", str(first.input_len)]
+    words += ["--output-len", str(first.output_len)]
     if first.duration_s is not None:
         words += ["--duration", f"{first.duration_s:g}"]
     elif first.rate is None and first.requests != _usual(first):
@@ -159,7 +167,7 @@ def _client(run: Run) -> tuple[str, ...]:
 
 def _bench(run: Run) -> tuple[str, ...]:
     sweep, sending = run.plan.sweep, run.plan.sending
-    words = ["--seed", str(sweep.seed)]
+    words = [] if sweep.seed is None else ["--seed", str(sweep.seed)]
     targets = sweep.targets
     if targets is not None:
         words += ["--ttft", f"{targets.ttft_ms:g}"] if targets.ttft_ms else []

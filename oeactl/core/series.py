@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import exp, fsum, log
 
+from oeactl.core.host import Value
 from oeactl.core.load import Measurement, Point
 from oeactl.core.metrics import Spread
 from oeactl.core.results import same_level
@@ -23,8 +24,41 @@ def counted(run: Run) -> tuple[Trial, ...]:
 
 
 def levels(run: Run) -> tuple[Point, ...]:
-    """The load levels, lightest first."""
-    return tuple(sorted(run.plan.sweep.points, key=lambda point: (point.rate or 0.0, point.concurrency)))
+    """The load levels, lightest first; of a matrix context by context."""
+
+    def weight(point: Point) -> tuple[float, ...]:
+        return (point.input_len, point.rate or 0.0, point.concurrency)
+
+    return tuple(sorted(run.plan.sweep.points, key=weight))
+
+
+class Line(Value, frozen=True, kw_only=True):
+    """What a figure draws in one colour: an arm over the levels; of a matrix one context of its one arm."""
+
+    name: str
+    arm: str
+    levels: tuple[Point, ...]
+
+
+def lines(run: Run) -> tuple[Line, ...]:
+    """The lines of a figure by level."""
+    every, arms = levels(run), run.plan.arms
+    if not run.plan.sweep.matrix:
+        return tuple(Line(name=arm.name, arm=arm.name, levels=every) for arm in arms)
+    contexts = dict.fromkeys(level.input_len for level in every)
+    return tuple(
+        Line(
+            name=f"context {length}",
+            arm=arms[0].name,
+            levels=tuple(level for level in every if level.input_len == length),
+        )
+        for length in contexts
+    )
+
+
+def level_label(run: Run, level: Point) -> str:
+    """A level's name, with its context where the run has several."""
+    return level_name(level) + (f" at {level.input_len}" if run.plan.sweep.matrix else "")
 
 
 def level_name(point: Point) -> str:

@@ -7,7 +7,7 @@ what was not measured: it is None then.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
 from oeactl.core.experiment import Effect, Verdict
@@ -16,6 +16,7 @@ from oeactl.core.load import Point
 from oeactl.core.run import Run, Trial
 from oeactl.core.series import (
     Figure,
+    Line,
     card_spread,
     counted,
     distinct_experts,
@@ -23,6 +24,7 @@ from oeactl.core.series import (
     figures,
     level_name,
     levels,
+    lines,
     mean,
     mean_tpot_ms,
     output_rate,
@@ -123,30 +125,51 @@ def _interval(
 
 
 def throughput_figure(run: Run, width: float) -> Markup | None:
-    """Output tok/s by level, every restart a mark, from 0; lines join the arms' means."""
-    names = [arm.name for arm in run.plan.arms]
-    shown = [level for level in levels(run) if any(figures(run, name, level, output_rate) for name in names)]
-    if not shown:
+    """Output tok/s by level, every restart a mark, from 0; lines join the means."""
+    return _by_level(
+        run, width, output_rate, "Output tokens a second by level, every restart a mark", "tok/s"
+    )
+
+
+def _by_level(
+    run: Run,
+    width: float,
+    figure: Figure,
+    label: str,
+    unit: str,
+    dashed: Callable[[Run, Point], float | None] = lambda run, level: None,
+) -> Markup | None:
+    """A figure over the levels, from 0, a line an arm or context. dashed: what it is set against."""
+    drawn = lines(run)
+    found = [(one, level, figures(run, one.arm, level, figure)) for one in drawn for level in one.levels]
+    shown = [level for _, level, rows in found if rows]
+    shown.sort(key=lambda level: (level.rate or 0.0, level.concurrency))
+    names = list(dict.fromkeys(map(level_name, shown)))
+    if not names:
         return None
     left, right, top, bottom = 56.0, width - 12, 10.0, 250.0
-    rates = [v for level in shown for name in names for _, v in figures(run, name, level, output_rate)]
-    y = Scale(*from_zero(rates), bottom, top)
-    places = _places(len(shown), left, right)
-    made = [*rows_of(y, left, right), *_level_axis(shown, places, bottom, (left + right) / 2)]
-    step = min(14.0, (right - left) / len(shown) / (len(names) + 1))
-    for at, name in enumerate(names):
-        shift = (at - (len(names) - 1) / 2) * step
-        path = []
-        for level, x in zip(shown, places, strict=True):
-            average = mean(run, name, level, output_rate)
-            if average is not None:
-                path.append((x + shift, y(average)))
-            made += [
-                mark(x + shift, y(value), at, r=3.6, title=f"{trial.name}: {value:,.1f} tok/s")
-                for trial, value in figures(run, name, level, output_rate)
-            ]
-        made.insert(0, polyline(path, at))
-    return svg(width, bottom + 44, "Output tokens a second by level, every restart a mark", made)
+    against = [(level, value) for _, level, _ in found if (value := dashed(run, level)) is not None]
+    values = [value for *_, rows in found for _, value in rows] + [value for _, value in against]
+    y = Scale(*from_zero(values), bottom, top)
+    places = dict(zip(names, _places(len(names), left, right), strict=True))
+    step = min(14.0, (right - left) / len(names) / (len(drawn) + 1))
+    under = {places[level_name(one)]: y(value) for one, value in against if level_name(one) in places}
+    made = [polyline(sorted(under.items()), None)] if under else []
+    for at, one in enumerate(drawn):
+        shift = (at - (len(drawn) - 1) / 2) * step
+        means = [(level, mean(run, one.arm, level, figure)) for level in one.levels]
+        path = [(places[level_name(level)] + shift, y(value)) for level, value in means if value is not None]
+        made.append(polyline(path, at))
+        for level in one.levels:
+            for trial, value in figures(run, one.arm, level, figure):
+                title = f"{trial.name}: {value:,.1f} {unit}"
+                made.append(mark(places[level_name(level)] + shift, y(value), at, r=3.6, title=title))
+    rate = any(level.rate is not None for _, level, _ in found)
+    ground = [*rows_of(y, left, right), *(text(x, bottom + 16, name) for name, x in places.items())]
+    ground.append(
+        text((left + right) / 2, bottom + 36, "arrivals a second" if rate else "requests in flight")
+    )
+    return svg(width, bottom + 44, label, ground, made)
 
 
 def restarts_figure(run: Run, width: float) -> Markup | None:
@@ -271,8 +294,7 @@ def _blocks(trials: Sequence[Trial], places: Sequence[float], top: float, bottom
 def tradeoff_figure(run: Run, width: float) -> Markup | None:
     """Output tok/s, a GPU where their number is known, against TPOT; arrows lead from the first arm."""
     rate, unit = rate_by_gpu(run)
-    names = [arm.name for arm in run.plan.arms]
-    found = {name: _tradeoffs(run, name, rate) for name in names}
+    found = {one.name: _tradeoffs(run, one, rate) for one in lines(run)}
     every = [place for places in found.values() for place in places.values()]
     if not every:
         return None
@@ -282,14 +304,14 @@ def tradeoff_figure(run: Run, width: float) -> Markup | None:
     made = [*rows_of(y, left, right), *columns_of(x, top, bottom, count=4 if width < NARROW else 8)]
     made.append(text(left, 12, unit, anchor="start"))
     made.append(text((left + right) / 2, bottom + 34, "mean TPOT, ms (left is quicker for a user)"))
-    base = found[names[0]]
-    for at, name in enumerate(names):
-        places = {level: (x(tpot), y(value)) for level, (tpot, value) in found[name].items()}
+    base = {} if run.plan.sweep.matrix else next(iter(found.values()))
+    for at, (name, told) in enumerate(found.items()):
+        places = {level: (x(tpot), y(value)) for level, (tpot, value) in told.items()}
         made.append(polyline(list(places.values()), at))
         for level, place in places.items():
             if at and level in base:
                 made.append(_arrow((x(base[level][0]), y(base[level][1])), place))
-            title = f"{name}, {level}: {found[name][level][1]:,.1f} {unit} at {found[name][level][0]:.2f} ms"
+            title = f"{name}, {level}: {told[level][1]:,.1f} {unit} at {told[level][0]:.2f} ms"
             made.append(mark(*place, at, title=title))
         if at == 0:
             made += _labels(places)
@@ -314,10 +336,10 @@ def rate_by_gpu(run: Run) -> tuple[Figure, str]:
     return output_rate, "tok/s"
 
 
-def _tradeoffs(run: Run, arm: str, rate: Figure) -> dict[str, tuple[float, float]]:
+def _tradeoffs(run: Run, one: Line, rate: Figure) -> dict[str, tuple[float, float]]:
     found = {}
-    for level in levels(run):
-        tpot, value = mean(run, arm, level, mean_tpot_ms), mean(run, arm, level, rate)
+    for level in one.levels:
+        tpot, value = mean(run, one.arm, level, mean_tpot_ms), mean(run, one.arm, level, rate)
         if tpot is not None and value is not None:
             found[level_name(level)] = (tpot, value)
     return found
@@ -342,27 +364,8 @@ def _arrow(start: tuple[float, float], end: tuple[float, float]) -> Markup:
 
 def experts_figure(run: Run, width: float) -> Markup | None:
     """Distinct experts a layer and decode step, by level; dashed: what uniform routing would use."""
-    names = [arm.name for arm in run.plan.arms]
-    shown = [level for level in levels(run) if any(mean(run, n, level, distinct_experts) for n in names)]
-    if not shown:
-        return None
-    left, right, top, bottom = 56.0, width - 12, 10.0, 220.0
-    places = _places(len(shown), left, right)
-    uniform = [uniform_experts(run, level) for level in shown]
-    values = [v for level in shown for n in names for _, v in figures(run, n, level, distinct_experts)]
-    y = Scale(*from_zero([*values, *(one for one in uniform if one is not None)]), bottom, top)
-    made = [*rows_of(y, left, right), *_level_axis(shown, places, bottom, (left + right) / 2)]
-    dashed = [(x, y(one)) for x, one in zip(places, uniform, strict=True) if one is not None]
-    made.append(polyline(dashed, None))
-    for at, name in enumerate(names):
-        path = []
-        for level, x in zip(shown, places, strict=True):
-            value = mean(run, name, level, distinct_experts)
-            if value is not None:
-                path.append((x, y(value)))
-                made.append(mark(x, y(value), at, title=f"{name}, {level_name(level)}: {value:.1f}"))
-        made.insert(0, polyline(path, at))
-    return svg(width, bottom + 44, "Distinct experts a layer and decode step, by level", made)
+    label = "Distinct experts a layer and decode step, by level"
+    return _by_level(run, width, distinct_experts, label, "experts", uniform_experts)
 
 
 def uniform_experts(run: Run, level: Point) -> float | None:
@@ -390,11 +393,3 @@ def _places(count: int, left: float, right: float) -> list[float]:
     """The middles of ``count`` equal columns."""
     each = (right - left) / count
     return [left + each * (at + 0.5) for at in range(count)]
-
-
-def _level_axis(
-    shown: Sequence[Point], places: Sequence[float], bottom: float, middle: float
-) -> list[Markup]:
-    rate = any(level.rate is not None for level in shown)
-    made = [text(x, bottom + 16, level_name(level)) for level, x in zip(shown, places, strict=True)]
-    return [*made, text(middle, bottom + 36, "arrivals a second" if rate else "requests in flight")]

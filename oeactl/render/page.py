@@ -11,7 +11,7 @@ from importlib.resources import files
 
 from oeactl.core.experiment import Verdict
 from oeactl.core.run import Run, Trial
-from oeactl.core.series import card_spread, counted
+from oeactl.core.series import card_spread, counted, lines
 from oeactl.render import page_tables as tables
 from oeactl.render.axes import mark, svg
 from oeactl.render.experiment import failure_lines, verdict_lines
@@ -109,10 +109,14 @@ def _verdict(run: Run, verdict: Verdict) -> Markup:
         "div",
         el("div", verdict.says, class_="says"),
         el("div", big, class_="big"),
-        el("p", first.partition(": ")[2] + "."),
+        el("p", _sentence(first.partition(": ")[2].removeprefix(f"{verdict.says}, "))),
         el("ul", [el("li", line.strip()) for line in rest]) if rest else None,
         class_=f"verdict {verdict.says}",
     )
+
+
+def _sentence(words: str) -> str:
+    return f"{words[:1].upper()}{words[1:]}."
 
 
 def sample(series: int) -> Markup:
@@ -138,22 +142,15 @@ def _parts(run: Run) -> Iterator[tuple[str, str, Markup]]:
     yield "again", "Make it again", again_part(run)
 
 
-def _figure(
-    run: Run,
-    draw: Callable[[Run, float], Markup | None],
-    caption: str,
-    numbers: Markup,
-    *,
-    legend: bool = True,
-) -> Markup:
+def _figure(run: Run, draw: Callable[[Run, float], Markup | None], caption: str, numbers: Markup) -> Markup:
     """The figure at both widths, its legend, caption and numbers; nothing where nothing was measured."""
     wide, narrow = draw(run, WIDE), draw(run, NARROW)
     if wide is None or narrow is None:
         return Markup("")
-    arms = run.plan.arms
+    drawn = lines(run)
     shown = (
-        el("div", [el("span", sample(at), arm.name) for at, arm in enumerate(arms)], class_="legend")
-        if legend and len(arms) > 1
+        el("div", [el("span", sample(at), one.name) for at, one in enumerate(drawn)], class_="legend")
+        if len(drawn) > 1
         else None
     )
     return joined(
@@ -228,11 +225,14 @@ def _experts(run: Run) -> Markup:
 
 
 def _failed(run: Run) -> Markup:
-    lines = failure_lines(run)
-    skipped = [f"skipped {one.path}: {one.why}" for one in run.skipped]
-    if not lines and not skipped:
+    told = [
+        *failure_lines(run),
+        *(f"left out: {cell.described}" for cell in run.plan.sweep.skipped),
+        *(f"skipped {one.path}: {one.why}" for one in run.skipped),
+    ]
+    if not told:
         return Markup("")
-    return joined([el("ul", [el("li", line) for line in (*lines, *skipped)]), [_tail(t) for t in run.trials]])
+    return joined([el("ul", [el("li", line) for line in told]), [_tail(trial) for trial in run.trials]])
 
 
 def _tail(trial: Trial) -> Markup:

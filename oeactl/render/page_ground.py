@@ -13,7 +13,7 @@ from oeactl.core.compare import changed_arguments
 from oeactl.core.run import Run, Trial
 from oeactl.core.series import counted, level_name
 from oeactl.render.commands import client_commands, launch_command, own_command
-from oeactl.render.experiment import sees
+from oeactl.render.experiment import duration, sees
 from oeactl.render.markup import Child, Markup, el, joined, table
 
 UNPINNED = "unpinned"
@@ -26,7 +26,7 @@ def plan_part(run: Run) -> Markup:
     sweep = plan.sweep
     points = sweep.points
     facts: list[tuple[str, Child]] = [
-        ("levels", ", ".join(level_name(point) for point in points)),
+        ("levels", ", ".join(dict.fromkeys(level_name(point) for point in points))),
         (
             "tokens in / out",
             " · ".join(dict.fromkeys(f"{one.input_len} / {one.output_len}" for one in points)),
@@ -49,6 +49,8 @@ def plan_part(run: Run) -> Markup:
             ("margin", f"{design.margin:.1%}"),
             ("smallest effect", "; ".join(sees(design, len(plan.arms)))),
             ("orders drawn from", f"seed {design.seed}"),
+            *([("budget", duration(design.budget_s))] if design.budget_s else []),
+            ("compilation caches", "kept" if design.caches == "keep" else "wiped before every start"),
             ("warm-up start of each arm", "yes" if design.warm_sweep else "no"),
             ("host left", design.leave),
         ]

@@ -17,6 +17,7 @@ from oeactl.core.series import (
     counted,
     distinct_experts,
     figure_of,
+    level_label,
     level_name,
     levels,
     mean,
@@ -81,7 +82,9 @@ def rates(run: Run) -> Markup:
             rate = figure_of(trial, level, output_rate)
             cells.append("void" if found is not None and not found.valid else number(rate))
         rows.append(cells)
-    return table(("trial", "arm", *(f"{level_name(level)}\ntok/s" for level in shown)), rows, left=(0, 1))
+    return table(
+        ("trial", "arm", *(f"{level_label(run, level)}\ntok/s" for level in shown)), rows, left=(0, 1)
+    )
 
 
 def pairs(run: Run) -> Markup:
@@ -100,7 +103,7 @@ def pairs(run: Run) -> Markup:
                 other, base = sides
                 cells.append(number(other / base if other and base else None, 4))
             rows.append(cells)
-    return table(("pair", "ratio", *(level_name(level) for level in levels(run))), rows, left=(0, 1))
+    return table(("pair", "ratio", *(level_label(run, level) for level in levels(run))), rows, left=(0, 1))
 
 
 def trials(run: Run) -> Markup:
@@ -142,7 +145,7 @@ def tradeoffs(run: Run) -> Markup:
 def experts(run: Run) -> Markup:
     rows = [
         [
-            level_name(level),
+            level_label(run, level),
             *(number(mean(run, arm.name, level, distinct_experts)) for arm in run.plan.arms),
             number(uniform_experts(run, level)),
         ]
@@ -186,7 +189,7 @@ def _by_arm(run: Run, columns: tuple[tuple[str, Figure, int], ...]) -> Markup:
         for at, arm in enumerate(run.plan.arms):
             rows.append(
                 [
-                    level_name(level) if at == 0 else "",
+                    level_label(run, level) if at == 0 else "",
                     arm.name,
                     *(number(mean(run, arm.name, level, figure), places) for _, figure, places in columns),
                 ]

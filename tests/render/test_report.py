@@ -13,6 +13,8 @@ import pytest
 
 from oeactl.cli.experiment import _combinations
 from oeactl.core.again import again
+from oeactl.core.load import Cell, make_sweep
+from oeactl.core.matrix import by_context
 from oeactl.core.results import analyse
 from oeactl.core.run import AppliedRecipe, Arm, EngineRecord, Run, Sending
 from oeactl.errors import Refused
@@ -21,7 +23,7 @@ from oeactl.render.report import pr_report
 from oeactl.render.wiki import wiki_page
 from tests.core.test_verdicts import a_comparison, measured
 from tests.support.report_world import DIFF, a_change, a_rich_bench, a_rich_comparison
-from tests.support.runs import AT, OEA, a_run
+from tests.support.runs import AT, OEA, a_plan, a_record, a_run, a_trial
 
 RICH = a_rich_comparison()
 
@@ -97,6 +99,29 @@ def test_a_run_before_its_first_trial_is_told_as_such() -> None:
     empty = msgspec.structs.replace(RICH, trials=(), analysis=None, attachments=(), changes=())
     page = html_report(empty)
     assert "No verdict yet" in page and "<figure>" not in page and "not taken: 000-A" in text_of(page)
+
+
+def test_a_matrix_has_a_line_a_context_a_row_a_cell_and_names_what_did_not_fit() -> None:
+    sweep = by_context(make_sweep((4, 16), output_len=32), (64, 4096))
+    cell = Cell(
+        concurrency=64,
+        input_len=4096,
+        output_len=32,
+        limit="the KV cache",
+        needed_tokens=9,
+        available_tokens=8,
+    )
+    plan = a_plan(sweep=msgspec.structs.replace(sweep, skipped=(cell,)))
+    points = tuple(a_record(at, point, tokens_per_s=100.0 * at) for at, point in enumerate(sweep.points, 1))
+    run = Run(path="", plan=plan, trials=(a_trial(points=points),))
+    page = html_report(run)
+    wide = page.split('<h2 id="throughput"')[1].split('class="narrow"')[0]
+    assert re.findall(r"</svg>(context \d+)</span>", wide) == ["context 64", "context 4096"]
+    assert len(re.findall(r"<title>001-A: [\d,.]+ tok/s</title>", wide)) == 4
+    assert "16 at 4096" in page and "left out: context 4096 at 64" in page
+    assert "--context 64,4096 --concurrency 4,16,64 --output-len 32" in shlex.join(words(run))
+    rows = [line for line in wiki_page([run]).splitlines() if line.startswith(("| 64/32", "| 4096/32"))]
+    assert rows[:2] == ["| 64/32 | 100.0 | 200.0 |", "| 4096/32 | 300.0 | 400.0 |"]
 
 
 def test_a_bench_is_told_without_a_verdict() -> None:
