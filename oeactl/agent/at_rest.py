@@ -61,6 +61,26 @@ def _settle(journal: dict[str, Any], request: Request) -> None:
     journal["pending"] = journal["lease"] = None
 
 
+def unlike_image(found: docker.Container, paths: list[str]) -> list[str]:
+    """Those of ``paths`` whose regular file in the container is not what its image has."""
+    spare = f"{found.name}.oeactl-new"
+    docker.do(["create", "--pull", "never", "--name", spare, found.image, "true"], timeout_s=COPY_S)
+    try:
+        return [path for path in paths if _holds(found.name, path) != _holds(spare, path)]
+    finally:
+        docker.do(["rm", spare])
+
+
+def _holds(name: str, path: str) -> bytes | None:
+    """A regular file's content; None for a folder, and where there is none."""
+    done = docker.ask(["cp", "-a", f"{name}:{path}", "-"], timeout_s=COPY_S)
+    if done.returncode != 0:
+        return None
+    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
+        file = archive.extractfile(archive.getmembers()[0])
+        return file.read() if file else None
+
+
 def _read(name: str, path: str) -> tuple[tarfile.TarInfo, bytes]:
     done = docker.ask(["cp", "-a", f"{name}:{path}", "-"], timeout_s=COPY_S)
     if done.returncode != 0:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from . import commands, docker, log, port, process, record
+from . import beside, commands, docker, log, port, process, record
 from .launch import refuse_second, refuse_taken
 from .server import health
 from .wire import AgentError, operation
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from .wire import Client, Request
 
 SETTLE_S = 3.0
-SEEN = "container.json"
 FOLLOWED = "container.log"
 
 
@@ -63,13 +62,20 @@ def start(request: Request, client: Client) -> dict[str, object]:
         )
     refuse_taken(port.port_of(request["url"]))
     os.makedirs(folder, mode=0o700, exist_ok=True)
+    place = beside.arranged(request)
+    found = docker.look(place)
     since = time.time()
-    words = _begin(place, found, patched=_kept(request) is not None)
+    words = _begin(place, found, patched=_patched_inside(request))
     done = commands.run(["docker", *words], place.get("env") or {}, None, request["deadline_s"])
     if done.returncode != 0:
         what = f"docker {' '.join(words[:1])} failed"
         raise AgentError("refused", what, docker.called(place), "docker says why", done.tail)
     found = docker.inspect(place)
+    try:
+        beside.refuse_other_image(request, found)
+    except AgentError:
+        docker.do(["stop", "-t", "10", found.name])
+        raise
     leader = process.stat(found.pid) if found.pid else None
     if leader is None:
         lines = tail(found.name, commands.TAIL_LINES)
@@ -180,13 +186,20 @@ def known(request: Request, client: Client) -> dict[str, Any]:
     """Which container it is now ("" where there is none), whether it runs, what was kept of a look inside."""
     place = request["container"]
     found, kept = docker.look(place), _kept(request)
-    if found is None and kept is None and not (place.get("run") or place.get("service")):
+    applied = beside.mode(request) or ("inplace" if _patched_inside(request) else None)
+    if found is None and kept is None and applied is None and not (place.get("run") or place.get("service")):
         raise docker.missing(place)
     return {
         "identity": found.identity if found else "",
         "running": bool(found and found.running),
         "kept": kept,
+        "applied": applied,
     }
+
+
+def _patched_inside(request: Request) -> bool:
+    kept = _kept(request)
+    return bool(kept and kept.get("mode", "inplace") == "inplace")
 
 
 def _kept(request: Request) -> Any:
@@ -215,6 +228,7 @@ def keep(request: Request, client: Client) -> None:
 @operation("container.ended")
 def ended(request: Request, client: Client) -> None:
     """After its stop: what was kept of its output goes, and the folder where it holds nothing else."""
+    beside.tidy(request)
     folder = record.state_dir(request)
     with suppress(FileNotFoundError):
         os.unlink(os.path.join(folder, FOLLOWED))
@@ -223,7 +237,7 @@ def ended(request: Request, client: Client) -> None:
 
 
 def _seen(request: Request) -> str:
-    return os.path.join(record.state_dir(request), SEEN)
+    return os.path.join(record.state_dir(request), beside.SEEN)
 
 
 def tail(name: str, count: int) -> list[str]:

@@ -84,7 +84,9 @@ def blank(root: str) -> Journal:
 
 
 def is_blank(journal: Journal) -> bool:
-    return not (journal["layers"] or journal["files"] or journal["pending"] or active_lease(journal))
+    """Whether nothing is recorded. beside: files of a container (agent/beside.py)."""
+    told = journal["layers"] or journal["files"] or journal["pending"] or journal.get("beside")
+    return not (told or active_lease(journal))
 
 
 class Store:

@@ -46,7 +46,7 @@ def check(
         raise AgentError("refused", f"there is no backup of the original {pristine[:12]}", path)
     back = wanted["after_sha256"] == pristine
     if not back:
-        _compiles(path, after)
+        compiles(path, after)
     if data is not None and facts.st_nlink > 1:
         notes.append(f"{path}: it had {facts.st_nlink} names (hard links); only this one was changed")
     owner = record if record is not None and back else _newcomer(facts) if data is None else None
@@ -109,7 +109,7 @@ def _not_as_planned(path: str, now: str, planned: str) -> AgentError:
     )
 
 
-def _compiles(path: str, source: bytes) -> None:
+def compiles(path: str, source: bytes) -> None:
     """Compile with this interpreter, which is the server's: an older client may refuse newer syntax."""
     if not path.endswith(".py"):
         return

@@ -12,6 +12,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from contextlib import suppress
 from typing import Any
@@ -56,6 +57,25 @@ def _original(self, path):
 importlib.machinery.SourceFileLoader.get_data = _original
 """
 
+# Or before it: these modules read as given, whatever lies where they belong. argv 2: name -> [path, file].
+GIVEN = """
+import importlib.machinery, importlib.util, json, sys
+_given = json.loads(sys.argv.pop(2))
+class _Loader(importlib.machinery.SourceFileLoader):
+    def get_data(self, path):
+        if path.endswith(".pyc"):
+            raise OSError(path)
+        return super().get_data(_given[self.name][1])
+class _Finder:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name not in _given:
+            return None
+        where = _given[name][0]
+        return importlib.util.spec_from_file_location(name, where, loader=_Loader(name, where))
+sys.meta_path.insert(0, _Finder)
+"""
+
 _ADDRESS = re.compile(r"\b0x[0-9a-f]+\b")
 
 
@@ -64,19 +84,52 @@ def run(probe: dict[str, Any], originals: dict[str, str | None]) -> None:
 
     originals: real path -> where the bytes lie that it held before, None where there was no file.
     """
-    deadline = time.monotonic() + probe["timeout_s"]
     old = [name for name in probe["modules"] if not _is_new(name, originals)]
     names, old_names = (json.dumps([group, list(probe["gatherers"])]) for group in (probe["modules"], old))
     changed = _begin(probe, PROGRAM, [names])
     before = _begin(probe, ORIGINALS + PROGRAM, [old_names, json.dumps(originals)])
+    _compare(changed, before, probe["timeout_s"])
+
+
+def run_given(probe: dict[str, Any], contents: dict[str, bytes], modules: dict[str, str]) -> None:
+    """As ``run``, where nothing is changed yet: contents (real path -> bytes) are what would be there."""
+    with tempfile.TemporaryDirectory() as folder:
+        given = {}
+        for number, (path, data) in enumerate(contents.items()):
+            name = _dotted(modules[path])
+            if name is not None:
+                given[name] = [path, os.path.join(folder, str(number))]
+                with open(given[name][1], "wb") as file:
+                    file.write(data)
+        old = [name for name in probe["modules"] if name not in given or os.path.exists(given[name][0])]
+        names, old_names = (
+            json.dumps([group, list(probe["gatherers"])]) for group in (probe["modules"], old)
+        )
+        changed = _begin(probe, GIVEN + PROGRAM, [names, json.dumps(given)])
+        before = _begin(probe, PROGRAM, [old_names])
+        _compare(changed, before, probe["timeout_s"])
+
+
+def _dotted(module: str) -> str | None:
+    """The module's name: a file that is taken as a whole goes by its path. None for one that is no module."""
+    if "/" not in module:
+        return module
+    if not module.endswith(".py"):
+        return None
+    return module[: -len(".py")].replace("/", ".").replace(".__init__", "")
+
+
+def _compare(changed: subprocess.Popen[bytes], before: subprocess.Popen[bytes], timeout_s: float) -> None:
+    """Raise AgentError for what goes wrong in the first child and not in the second; end both."""
+    deadline = time.monotonic() + timeout_s
     try:
         code, lines = _finish(changed, deadline)
         if code is None:
-            what = f"the import probe did not end within {probe['timeout_s']:g} s"
+            what = f"the import probe did not end within {timeout_s:g} s"
             raise AgentError("refused", what, details=lines[-TAIL_LINES:])
         said = _complaints(code, lines)
         if said:
-            known = set(_complaints(*_finish(before, deadline + probe["timeout_s"])))
+            known = set(_complaints(*_finish(before, deadline + timeout_s)))
             said = [complaint for complaint in said if complaint not in known]
     finally:
         _end(changed)

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from oeactl.cli.common import Call
+    from oeactl.edges.beside import ModalFiles
     from oeactl.edges.caches import AgentCaches
-    from oeactl.edges.containers import ContainerFiles
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,13 +148,21 @@ def _caches(host: Host, agent: AgentLink) -> AgentCaches | None:
     return AgentCaches(agent) if known else None
 
 
-def _files(host: Host, agent: AgentLink, inner: AgentLink) -> AgentFiles | ContainerFiles:
+def _files(host: Host, agent: AgentLink, inner: AgentLink) -> AgentFiles | ModalFiles:
     if not _contained(host):
         return AgentFiles(agent)
-    from oeactl.edges.containers import ContainerFiles, place_of
+    from oeactl.edges.beside import ModalFiles
+    from oeactl.edges.containers import place_of
 
     assert host.server is not None
-    return ContainerFiles(inner, agent, container=place_of(host.server), place=_outside(host, host.server))
+    return ModalFiles(
+        inner,
+        agent,
+        container=place_of(host.server),
+        place=_outside(host, host.server),
+        mode=host.server.patch_mode or "inplace",
+        python=host.engine.python or "python3",
+    )
 
 
 def _outside(host: Host, server: ServerSpec) -> dict[str, Any]:
@@ -210,7 +218,7 @@ def _api_key(host: Host) -> str | None:
 
 
 def _server(
-    host: Host, agent: AgentLink, inner: AgentLink, files: AgentFiles | ContainerFiles, key: str | None
+    host: Host, agent: AgentLink, inner: AgentLink, files: AgentFiles | ModalFiles, key: str | None
 ) -> Server | None:
     from oeactl.edges.servers.commands import CommandsServer
     from oeactl.edges.servers.process import FollowerServer, ProcessServer

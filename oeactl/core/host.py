@@ -196,11 +196,16 @@ class NodeFacts(Value, frozen=True, kw_only=True):
     recipes: dict[str, str]
 
 
+PatchMode = Literal["inplace", "overlay", "prelude"]
+
+
 class Survey(Value, frozen=True, kw_only=True):
     """Everything one look at a host tells. at_rest: a container that does not run, as it was seen last.
 
     nodes: of a server over several machines; host and engine are then the first one's, and paths begin with
     a node's name: ``n2:/opt/…``.
+    patch_mode: how the files of an engine in a container are changed, None for any other. mounted: whether
+    the container was made with what the journal says by now; False after a change that no start followed.
     """
 
     host: HostFacts
@@ -210,6 +215,8 @@ class Survey(Value, frozen=True, kw_only=True):
     model: ModelFacts | None = None
     at_rest: bool = False
     nodes: tuple[NodeFacts, ...] = ()
+    patch_mode: PatchMode | None = None
+    mounted: bool = True
 
 
 class FileWrite(Value, frozen=True, kw_only=True):

@@ -41,8 +41,8 @@ _MANAGED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {  # manager -> k
     "process": (("argv", "log"), ()),
     "commands": (("start", "stop"), ("status", "log")),
     "systemd": (("unit", "log"), ("argv",)),
-    "docker": (("container",), ("run", "argv")),
-    "compose": (("compose", "service"), ("project", "argv")),
+    "docker": (("container",), ("run", "argv", "patch_mode")),
+    "compose": (("compose", "service"), ("project", "argv", "patch_mode")),
 }
 _OF_MANAGERS = tuple(dict.fromkeys(key for keys in _MANAGED.values() for some in keys for key in some))
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -195,6 +195,8 @@ def _check(entry: Entry, node: Node, at: str) -> None:
             raise UsageError(f"'{at}.{key}' cannot be '{value}'", where=where(node, key))
     for dotted in _THERE:
         path = member(node, *dotted.split("."))
+        if dotted == "engine.python" and _named_inside(entry):
+            continue
         if path is not None and path.value and not path.value.startswith(("/", "~/")):
             raise UsageError(
                 f"'{at}.{dotted}' must be an absolute path on the host, not '{path.value}'", where=path.where
@@ -207,6 +209,12 @@ def _check(entry: Entry, node: Node, at: str) -> None:
     if entry.server is not None:
         for key, what, hint in _faults(entry, entry.server):
             raise UsageError(f"'{at}.server{what}", where=where(node, "server", key), hint=hint)
+
+
+def _named_inside(entry: Entry) -> bool:
+    """Whether the interpreter is a mere name, which the container's own PATH finds."""
+    contained = entry.server is not None and entry.server.manager in ("docker", "compose")
+    return contained and bool(re.fullmatch(r"[\w.-]+", entry.engine.python or ""))
 
 
 def _faults(entry: Entry, server: ServerSpec) -> list[tuple[str, str, str | None]]:

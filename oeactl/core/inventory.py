@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from oeactl.core.document import Seconds, nearest
-from oeactl.core.host import Value
+from oeactl.core.host import PatchMode, Value
 from oeactl.errors import UsageError
 
 LOCAL = "@local"
@@ -36,7 +36,8 @@ class ServerSpec(Value, frozen=True, kw_only=True):
     unit: of the ``systemd`` manager; argv and env are then what the unit itself says, for whoever asks.
     container: of the ``docker`` manager, by name; run: the words of ``docker run`` that make it where it is
     not there. compose (files), project, service: of the ``compose`` manager. With both argv is what the
-    container runs, for whoever asks, and env the variables of docker's own process.
+    container runs, for whoever asks, and env the variables of docker's own process. patch_mode: how files in
+    the container are changed, None for in place.
     dist_init_addr: where the nodes of one server meet (host:port of the first); its address by default.
     gpus: None when not stated. api_key_env: the name of a variable on this machine. canary: completions that
     must come, beside the first, before the server counts as ready.
@@ -57,6 +58,7 @@ class ServerSpec(Value, frozen=True, kw_only=True):
     compose: tuple[str, ...] = ()
     project: str | None = None
     service: str | None = None
+    patch_mode: PatchMode | None = None
     log: str = ""
     dist_init_addr: str | None = None
     api_key_env: str | None = None

@@ -49,7 +49,8 @@ def reverting(
     """
     site.progress.step(f"looking at {site.host.name}")
     survey = look_settled(site, (), force=force)
-    awake(site, survey)
+    if survey.patch_mode in (None, "inplace"):  # else nothing of it is inside
+        awake(site, survey)
     plan = plan_revert(survey, recipe=recipe, force=force)
     if isinstance(plan, Refusal):
         raise plan.error()

@@ -32,6 +32,7 @@ def status(site: Site, *, modules: tuple[str, ...] = ()) -> Status:
     verdicts = verdicts_of(layers, server, proofs) if server is not None and is_running(server) else ()
     standings = _standings(survey)
     troubles = [*_pending(site, survey), *_nodes(site, survey), *_disk(site, standings, survey)]
+    troubles += _unmounted(site, survey)
     if server is not None:
         troubles += _live(site, survey, server, verdicts)
         troubles += [
@@ -102,6 +103,17 @@ def _nodes(site: Site, survey: Survey) -> list[Trouble]:
     if difference.startswith("the nodes run"):
         remedy = "install the same release on every node"
     return [Trouble(what=difference, remedy=remedy)]
+
+
+def _unmounted(site: Site, survey: Survey) -> list[Trouble]:
+    """A container that was made with other files than the journal says: its next start changes that."""
+    if survey.mounted or survey.journal.pending is not None:
+        return []
+    names = ", ".join(layer.recipe for layer in survey.journal.layers)
+    what = f"{names} is kept beside the container ({survey.patch_mode}), which was made without it"
+    if not names:
+        what = "the container still has files of a recipe that was taken off"
+    return [Trouble(what=what, remedy=_command(site, "restart"))]
 
 
 def _disk(site: Site, standings: tuple[Standing, ...], survey: Survey) -> list[Trouble]:

@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from oeactl.core.host import Lease, ServerState
     from oeactl.core.outcomes import Status
 
+_MODES = {
+    "inplace": "in place, inside the container",
+    "overlay": "overlay: files beside the container, mounted over the image's",
+    "prelude": "prelude: files beside the container, put in place before the engine starts",
+}
 _GOOD = {"pristine": "green", "patched": "cyan"}
 
 
@@ -34,6 +39,8 @@ def status_lines(status: Status) -> Any:
         where = f"{node.host.user}@{node.host.hostname}, {release}, {node.engine.root}"
         row("node", f"{node.name}  {where}")
     row("engine", f"{engine.package} {engine.version or '(no version)'}  {engine.root}")
+    if status.survey.patch_mode is not None:
+        row("patching", _MODES[status.survey.patch_mode])
     for layer in journal.layers:
         row("recipe", f"{layer.recipe} r{layer.revision}  {parameters(layer.parameters)}".rstrip(), "bold")
         by = f"{layer.applied_by.user}@{layer.applied_by.host}"
@@ -112,6 +119,7 @@ def status_document(status: Status) -> dict[str, Any]:
             }
             for layer in survey.journal.layers
         ],
+        "patch_mode": survey.patch_mode,
         "lease": survey.journal.lease,
         "pending": survey.journal.pending,
         "server": status.server,

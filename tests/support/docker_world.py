@@ -78,6 +78,7 @@ class DockerWorld:
             (kept / "site" / path).parent.mkdir(parents=True, exist_ok=True)
             (kept / "site" / path).write_bytes(data)
         (kept / "state").mkdir()
+        (kept / "opt").mkdir()
         nothing = dict.fromkeys(("Cmd", "Entrypoint", "Labels"))
         config = {**nothing, "Env": ["PATH=/usr/bin:/bin", "OF_THE_IMAGE=1"], "WorkingDir": ""}
         tree, state = str(self.place.tree.site), str(self.place.standin.state_dir)
@@ -86,7 +87,7 @@ class DockerWorld:
             "RepoTags": [name],
             "RepoDigests": [f"{name.partition(':')[0]}@sha256:{identity * 63}d"],
             "Config": config,
-            "Folders": {tree: str(kept / "site"), state: str(kept / "state")},
+            "Folders": {tree: str(kept / "site"), state: str(kept / "state"), "/opt": str(kept / "opt")},
         }
         for other in (self.folder / "docker" / "images").glob("*.json"):
             told = json.loads(other.read_text())
@@ -182,7 +183,8 @@ def docker_world(
     program.parent.mkdir()
     program.write_text(
         f"#!/bin/sh\nexport STANDIN_DOCKER={tmp_path}/docker PYTHONPATH={CHECKOUT}\n"
-        f'exec {sys.executable} -m tests.support.standin_docker "$@"\n'
+        '[ "$1" = compose ] || quick=-S\n'
+        f'exec {sys.executable} $quick -m tests.support.standin_docker "$@"\n'
     )
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 
-from tests.support.standin_compose import compose
 from tests.support.standin_engine import (
     Failure,
     begin,
@@ -76,6 +75,8 @@ def main(words: list[str]) -> int:
         case ["exec", "-i", name, *argv]:
             return run_inside(container(name), argv)
         case ["compose", *rest]:
+            from tests.support.standin_compose import compose  # it needs yaml, which takes a while
+
             return compose(rest)
         case _:
             raise Failure(f"unknown flag or command: {words}", 125)

@@ -172,22 +172,26 @@ def differences(doc: Doc) -> int:
                 print(f"A {shown}")
             elif one.is_file() and one.read_bytes() != other.read_bytes():
                 print(f"C {shown}")
+        for one in sorted(Path(kept).rglob("*")):
+            if not (mine / one.relative_to(kept)).exists():
+                print(f"D {path}/{one.relative_to(kept)}")
     return 0
 
 
 def inside(doc: Doc) -> str:
     """The shell text that lays the container's files over this machine's, in a namespace of its own."""
-    lines = ["set -e"]
+    lines, staged = ["set -e"], []
+    for number, (source, target, writable) in enumerate(binds(doc)):
+        here, there = f"{folder(doc)}/mount-{number}", shlex.quote(target)
+        lines.append(f"mkdir -p {here}" if Path(source).is_dir() else f": >{here}")
+        lines.append(f"mount --bind {shlex.quote(source)} {here}")  # before a copy hides where it lies
+        staged.append(f"mkdir -p {there}" if Path(source).is_dir() else f"[ -e {there} ] || : >{there}")
+        staged.append(f"mount --bind {here} {there}")
+        staged += [] if writable else [f"mount -o remount,ro,bind {there}"]
     for number, path in enumerate(doc["Folders"]):
-        lines.append(
-            f"mount --bind {shlex.quote(str(folder(doc) / 'files' / str(number)))} {shlex.quote(path)}"
-        )
-    for source, target, writable in binds(doc):
-        quoted, there = shlex.quote(source), shlex.quote(target)
-        lines.append(f"mkdir -p {there}" if Path(source).is_dir() else f"[ -e {there} ] || : >{there}")
-        lines.append(f"mount --bind {quoted} {there}")
-        if not writable:
-            lines.append(f"mount -o remount,ro,bind {there}")
+        kept = shlex.quote(str(folder(doc) / "files" / str(number)))
+        lines.append(f"mount --bind {kept} {shlex.quote(path)}")
+    lines += staged
     lines.append(f"cd {shlex.quote(doc['Config']['WorkingDir'] or '/')}")
     return "\n".join([*lines, 'exec "$@"'])
 

@@ -65,7 +65,7 @@ class DockerServer(ProcessServer):
         words = ["stop", "-t", seconds, place.get("name") or place["service"]]
         command = ["docker", *compose_words(place), *words]
         self._stop(progress, command=command, env=place["env"])
-        self._agent.ask("container.ended", **self._place)
+        self._agent.ask("container.ended", container=self._container, **self._place)
 
     def log_lines(self, count: int) -> tuple[str, ...]:
         lines = self._agent.ask("container.log", container=self._container, count=count)
