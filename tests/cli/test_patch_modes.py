@@ -79,6 +79,7 @@ def test_the_owners_container_is_kept_and_comes_back_as_it_was(place: DockerWorl
     assert place.kept() == [], "nothing is left on the docker host"
 
 
+@pytest.mark.e2e
 def test_recipes_on_one_file_come_and_go_one_by_one(place: DockerWorld) -> None:
     place.oeactl("start")
     place.oeactl("patch", "--recipe", "note", "--yes")
@@ -93,6 +94,7 @@ def test_recipes_on_one_file_come_and_go_one_by_one(place: DockerWorld) -> None:
     assert place.inspect()["HostConfig"]["RestartPolicy"]["Name"] == "always"
 
 
+@pytest.mark.e2e
 def test_without_a_restart_it_is_said_and_the_next_one_brings_it(place: DockerWorld, mode: str) -> None:
     place.oeactl("start")
     owned = place.inspect()["Id"]
@@ -110,6 +112,7 @@ def test_without_a_restart_it_is_said_and_the_next_one_brings_it(place: DockerWo
     assert place.inspect()["Id"] == owned and place.contents() == ORIGINAL
 
 
+@pytest.mark.e2e
 def test_a_change_that_does_not_import_touches_nothing(place: DockerWorld) -> None:
     place.oeactl("start")
     owned = place.inspect()
@@ -121,6 +124,7 @@ def test_a_change_that_does_not_import_touches_nothing(place: DockerWorld) -> No
     assert place.oeactl("status")["agrees"] and place.names() == [NAME]
 
 
+@pytest.mark.e2e
 def test_a_change_whose_container_dies_is_rolled_back_to_the_owners_container(place: DockerWorld) -> None:
     path = place.place.tree.path(ROUTER)
     check = f"grep -q NOTED {path} && {{ echo 'RuntimeError: patched badly'; sleep 0.5; exit 3; }}"
@@ -135,6 +139,7 @@ def test_a_change_whose_container_dies_is_rolled_back_to_the_owners_container(pl
     assert place.contents() == ORIGINAL and place.oeactl("status")["agrees"]
 
 
+@pytest.mark.e2e
 def test_a_container_its_owner_made_anew_gets_it_again_or_is_left_alone(place: DockerWorld) -> None:
     place.oeactl("start")
     place.oeactl("patch", "--recipe", "note", "--yes")
@@ -152,6 +157,7 @@ def test_a_container_its_owner_made_anew_gets_it_again_or_is_left_alone(place: D
     assert place.inspect()["Id"] == bobs and place.contents() == ORIGINAL
 
 
+@pytest.mark.e2e
 def test_another_image_is_not_given_files_made_for_the_old_one(place: DockerWorld) -> None:
     place.oeactl("start")
     place.oeactl("patch", "--recipe", "note", "--yes")
@@ -169,6 +175,7 @@ def test_another_image_is_not_given_files_made_for_the_old_one(place: DockerWorl
     assert b"anew" in place.file(ROUTER)
 
 
+@pytest.mark.e2e
 def test_an_engine_that_was_changed_inside_is_not_made_anew(place: DockerWorld) -> None:
     place.oeactl("start")
     other = place.place.tree.path(ATTENTION)
@@ -181,6 +188,7 @@ def test_an_engine_that_was_changed_inside_is_not_made_anew(place: DockerWorld) 
     assert place.names() == [NAME] and place.oeactl("status")["layers"] == []
 
 
+@pytest.mark.e2e
 def test_modes_are_not_mixed_and_what_is_on_governs(place: DockerWorld, mode: str) -> None:
     place.oeactl("start")
     place.oeactl("patch", "--recipe", "note", "--yes")
@@ -193,6 +201,7 @@ def test_modes_are_not_mixed_and_what_is_on_governs(place: DockerWorld, mode: st
     assert place.oeactl("status")["patch_mode"] == "inplace"
 
 
+@pytest.mark.e2e
 def test_a_container_that_its_stop_removes_is_refused(place: DockerWorld) -> None:
     place.docker("rm", NAME)
     place.make(flags=("--rm",))
@@ -201,6 +210,7 @@ def test_a_container_that_its_stop_removes_is_refused(place: DockerWorld) -> Non
     assert "--rm" in error["what"] and place.names() == [NAME]
 
 
+@pytest.mark.e2e
 def test_a_compose_service_gets_the_files_by_a_second_file(place: DockerWorld, mode: str) -> None:
     place.docker("rm", NAME)
     path = place.compose(environment={**place.variables(), "PRICE": "$$5"})
@@ -223,6 +233,7 @@ def test_a_compose_service_gets_the_files_by_a_second_file(place: DockerWorld, m
     assert place.kept() == []
 
 
+@pytest.mark.e2e
 def test_the_interpreter_of_a_start_script_becomes_the_engine_itself(place: DockerWorld, mode: str) -> None:
     place.oeactl("start")
     place.oeactl("patch", "--recipe", "note", "--yes")
