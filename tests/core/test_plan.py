@@ -327,6 +327,8 @@ KINDS = (
     "- {id: d, op: delete_statement, at: {statement: x = 1}}\n",
     '- {id: e, op: wrap_try, at: {statement: x = 1}, code: "try:\\n    ...\\nfinally:\\n    pass"}\n',
     "- {id: f, op: add_import, code: import os}\n",
+    '- {id: g, op: add_branch, at: {statement: "if b: ...", pick: first}, code: "elif OEACTL.size: x()"}\n',
+    "- {id: h, op: replace_tail, was: '', lines: '# end'}\n",
 )
 
 
