@@ -10,6 +10,7 @@ from oeactl.core.answers import look, sampled, shift
 from oeactl.core.evidence import Evidence, Gate, failed, identity, leader, not_seen, nothing, passed
 from oeactl.core.figures import drift
 from oeactl.core.host import Process
+from oeactl.core.load import Measurement
 from oeactl.core.machine_gates import band_gate, client_gate, foreign_gate, throttling_gate
 
 #: Mean streams in flight over those asked for. Ten requests of one length a stream, out of step with one
@@ -153,15 +154,25 @@ def _cached_prompt(evidence: Evidence) -> Gate:
     name, measured = "cached_prompt", evidence.measurement
     if measured is None:
         return nothing(name)
-    if measured.cached_input_tokens is None:
-        return not_seen(name, "this release's client does not report cached prompt tokens")
-    share = measured.cached_input_tokens / max(1, measured.input_tokens)
-    seen = f"{share:.1%} of the prompt tokens came from the cache"
+    share, told = _cached_share(evidence, measured)
+    if share is None:
+        return not_seen(
+            name, "neither this release's client nor the server's metrics tell cached prompt tokens"
+        )
+    seen = f"{share:.1%} of the prompt tokens came from the cache{told}"
     if evidence.dataset == "shared-prefix":
         return passed(name, f"{seen}, which this workload is about")
     if share > CACHED_PROMPT_SHARE:
         return failed(name, f"{seen}, at most {CACHED_PROMPT_SHARE:.0%} is taken")
     return passed(name, seen)
+
+
+def _cached_share(evidence: Evidence, measured: Measurement) -> tuple[float | None, str]:
+    """By the answers themselves, else by the server's counters meanwhile; and which of them."""
+    if measured.cached_input_tokens is not None:
+        return measured.cached_input_tokens / max(1, measured.input_tokens), ""
+    engine = evidence.watched.engine if evidence.watched else None
+    return (engine.cached_share if engine else None), ", by the server's counters"
 
 
 def _retokenized(evidence: Evidence) -> Gate:

@@ -26,7 +26,13 @@ _SHARE = ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc", "sglang:token
 _ACCEPT = ("sglang:spec_accept_length",)
 _QUEUE = ("sglang:queue_time_seconds", "vllm:request_queue_time_seconds")
 _BLOCKS = "vllm:cache_config_info"
+_ROOM = ("kv_cache_size_tokens", "num_gpu_blocks", "block_size")
 _DRAFTS, _ACCEPTED = "vllm:spec_decode_num_drafts_total", "vllm:spec_decode_num_accepted_tokens_total"
+#: (prompt tokens that came, those of them that the prefix cache had)
+_CACHED = (
+    ("sglang:prompt_tokens_total", "sglang:cached_tokens_total"),
+    ("vllm:prefix_cache_queries_total", "vllm:prefix_cache_hits_total"),
+)
 _APART = ("dp_rank", "engine", "model_name")
 
 #: All of them, for whoever asks.
@@ -36,6 +42,7 @@ NAMES = (
     *_ACCEPT,
     *(f"{name}_{part}" for name in _QUEUE for part in ("sum", "count")),
     *(_BLOCKS, _DRAFTS, _ACCEPTED),
+    *(name for names in _CACHED for name in names),
 )
 
 
@@ -59,7 +66,8 @@ class EngineLoad(Value, frozen=True, kw_only=True):
     """samples: of /metrics in the level. Requests, KV cache in tokens; kv_share: used of all, 0 to 1.
 
     queue_s: how long a request waited, on average over those that began. accept_length: tokens a verification
-    of drafts brought. kv_total_tokens: also by the server's own information.
+    of drafts brought. cached_share: of the prompt tokens meanwhile, from the prefix cache. kv_total_tokens:
+    also by the server's own information.
     """
 
     samples: int
@@ -71,6 +79,7 @@ class EngineLoad(Value, frozen=True, kw_only=True):
     kv_share: Spread | None = None
     queue_s: float | None = None
     accept_length: float | None = None
+    cached_share: float | None = None
 
 
 def engine_load(samples: Sequence[Sequence[Metric]], info: Mapping[str, Any]) -> EngineLoad | None:
@@ -96,6 +105,7 @@ def engine_load(samples: Sequence[Sequence[Metric]], info: Mapping[str, Any]) ->
         ),
         queue_s=_queue(samples),
         accept_length=_accepted(samples),
+        cached_share=_cached(samples),
     )
     return None if load == EngineLoad(samples=len(samples)) else load
 
@@ -126,15 +136,15 @@ def _gauge(sample: Iterable[Metric], names: Sequence[str], *, together: Any = ma
 
 
 def _blocks(sample: Iterable[Metric]) -> float | None:
-    """vLLM tells its KV cache in blocks, as labels."""
-    found = [
-        int(one.labels["num_gpu_blocks"]) * int(one.labels["block_size"])
-        for one in sample
-        if one.name == _BLOCKS
-        and one.labels.get("num_gpu_blocks", "").isdigit()
-        and one.labels.get("block_size", "").isdigit()
-    ]
-    return float(sum(found)) or None
+    """vLLM tells its KV cache as labels: in tokens, which is new, or in blocks."""
+    found = 0
+    for one in (metric for metric in sample if metric.name == _BLOCKS):
+        tokens, blocks, size = (one.labels.get(name, "") for name in _ROOM)
+        if tokens.isdigit():
+            found += int(tokens)
+        elif blocks.isdigit() and size.isdigit():
+            found += int(blocks) * int(size)
+    return float(found) or None
 
 
 def _queue(samples: Sequence[Sequence[Metric]]) -> float | None:
@@ -152,6 +162,16 @@ def _accepted(samples: Sequence[Sequence[Metric]]) -> float | None:
         return told.mean
     accepted, drafts = _grown(samples, _ACCEPTED), _grown(samples, _DRAFTS)
     return 1 + accepted / drafts if accepted is not None and drafts else None
+
+
+def _cached(samples: Sequence[Sequence[Metric]]) -> float | None:
+    """SGLang's count of cached tokens begins to be there with the first one; never there is not 0."""
+    for prompts, cached in _CACHED:
+        came = _grown(samples, prompts)
+        counts = [[one.value for one in sample if one.name == cached] for sample in samples]
+        if came and counts[-1]:
+            return max(0.0, math.fsum(counts[-1]) - math.fsum(counts[0])) / came
+    return None
 
 
 def _grown(samples: Sequence[Sequence[Metric]], name: str) -> float | None:

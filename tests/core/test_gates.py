@@ -10,7 +10,7 @@ import pytest
 from oeactl.core.evidence import Activation, Earlier, Gate, Target
 from oeactl.core.gates import failures, judge, warnings
 from oeactl.core.host import Process, ServerState
-from oeactl.core.metrics import Spread
+from oeactl.core.metrics import EngineLoad, Spread
 from oeactl.core.telemetry import Foreign, Watched
 from tests.support.answers import prose
 from tests.support.levels import (
@@ -190,6 +190,19 @@ def test_a_server_that_was_still_getting_faster_warns() -> None:
     found = gate("warm_up", warm_up_rates=(1187.0, 5000.0, 11174.0), warmed_up=False)
     assert (found.outcome, found.warning) == ("pass", True)
     assert "still getting faster after 3 bursts: 1,187 -> 5,000 -> 11,174 tok/s" in found.reason
+
+
+def test_where_the_client_does_not_tell_the_server_s_counters_do() -> None:
+    def told(share: float) -> Watched:
+        return a_watched(engine=EngineLoad(samples=9, cached_share=share))
+
+    hit = gate("cached_prompt", watched=told(0.3), **measured(cached_input_tokens=None))
+    assert (hit.outcome, "30.0% of the prompt tokens came from the cache, by the" in hit.reason) == (
+        "fail",
+        True,
+    )
+    assert gate("cached_prompt", watched=told(0.0), **measured(cached_input_tokens=None)).outcome == "pass"
+    assert gate("cached_prompt", watched=told(0.3)).outcome == "pass"  # the answers themselves come first
 
 
 @pytest.mark.parametrize(("factor", "says"), [(0.7, "30% less time"), (1.5, "50% more time")])

@@ -80,3 +80,31 @@ def test_vllm_tells_a_share_of_blocks_and_counts_of_drafts() -> None:
     assert load is not None and load.kv_used_tokens is not None and load.kv_share is not None
     assert (load.kv_total_tokens, load.kv_used_tokens.mean, load.kv_share.mean) == (1600, 800.0, 0.5)
     assert load.accept_length == 2.5
+
+
+def test_vllm_s_newer_count_of_tokens_comes_before_blocks() -> None:
+    room = one(
+        "vllm:cache_config_info", 1.0, block_size="16", num_gpu_blocks="100", kv_cache_size_tokens="900"
+    )
+    load = engine_load([[room, one("vllm:num_requests_running", 1.0)]], {})
+    assert load is not None and load.kv_total_tokens == 900
+    unknown = one("vllm:cache_config_info", 1.0, block_size="16", num_gpu_blocks="None")
+    load = engine_load([[unknown, one("vllm:num_requests_running", 1.0)]], {})
+    assert load is not None and load.kv_total_tokens is None
+
+
+def test_cached_prompt_tokens_are_those_that_came_meanwhile() -> None:
+    prompts = [[one("sglang:prompt_tokens_total", total)] for total in (1000.0, 1500.0, 2000.0)]
+    load = engine_load(prompts, {})
+    assert load is None  # SGLang counts them from the first one on: none there is not 0
+    prompts[1].append(one("sglang:cached_tokens_total", 40.0, cache_source="device"))
+    prompts[2].append(one("sglang:cached_tokens_total", 60.0, cache_source="device"))
+    prompts[2].append(one("sglang:cached_tokens_total", 40.0, cache_source="host"))
+    load = engine_load(prompts, {})
+    assert load is not None and load.cached_share == 0.1
+    vllm = [
+        [one("vllm:prefix_cache_queries_total", queries), one("vllm:prefix_cache_hits_total", 7.0)]
+        for queries in (10.0, 20.0)
+    ]
+    load = engine_load(vllm, {})
+    assert load is not None and load.cached_share == 0.0
