@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -53,11 +54,14 @@ def report(
 
     The HTML file needs nothing beside it and asks nothing of the network.
     """
+    from oeactl.edges.terminal import is_terminal
     from oeactl.errors import UsageError
 
     _known(form, "html", "pr", "wiki")
     store = _store(call)
     found = [store.load(name) for name in runs or ["last"]]
+    if form == "html" and out is None and is_terminal(sys.stdout) and not call.json:
+        raise UsageError("a terminal shows no HTML", where="--format html", hint="--out report.html")
     if len(found) > 1 and form != "wiki":
         raise UsageError(f"a report as {form} is of one run", hint="--format wiki takes several")
     document: dict[str, object] = {"paths": [one.path for one in found], "format": form}

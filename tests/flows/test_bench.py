@@ -87,7 +87,11 @@ def test_the_run_says_what_it_measured(ready: Bench) -> None:
 
 
 def test_nothing_secret_is_kept_anywhere(ready: Bench, tmp_path: Path) -> None:
+    words = (*ready.spec.argv, "--api-key", "very-secret", "--hf-token=very-secret", "--tp", "2")
+    ready.spec = msgspec.structs.replace(ready.spec, argv=words)
     done = ready.run(4)
+    launch = done.run.trials[0].server.launch
+    assert launch is not None and launch.argv[-2:] == ("--tp", "2") and len(launch.argv) == len(words)
     assert done.run.trials[0].server.environment == {"OMP_NUM_THREADS": "1"}
     kept = b"".join(path.read_bytes() for path in tmp_path.rglob("*.json"))
     assert b"very-secret" not in kept
