@@ -11,7 +11,7 @@ from oeactl.core.nodes import uneven
 from oeactl.core.outcomes import FileStatus, Status, Trouble
 from oeactl.core.proof import Verdict
 from oeactl.core.standing import Standing, all_stand, in_the_way
-from oeactl.flows.lifecycle import is_running
+from oeactl.flows.lifecycle import describe, is_running
 from oeactl.flows.prove import strays, verdicts_of
 from oeactl.flows.site import Site, look
 
@@ -157,6 +157,9 @@ def _live(site: Site, survey: Survey, server: ServerState, verdicts: tuple[Verdi
         if not first.pid:
             what = f"no part of the server runs on {first.node}, and the rest goes on"
         return [Trouble(what=what, remedy=f"{logs}; {restart}")]
+    if server.recorded is None and server.listener is None:
+        what = f"{describe(server)} is still there, and nobody listens"
+        return [Trouble(what=what, remedy=_command(site, "stop"))]
     if server.recorded is not None and server.listener is None:
         what = f"the server (pid {server.recorded.pid}) does not listen yet"
         return [Trouble(what=what, remedy=f"{logs} -f shows what it is at; if it hangs, {restart}")]

@@ -55,7 +55,7 @@ def planned_lines(plan: Planned, survey: Survey, *, whole: bool) -> Any:
         text.append(f" -{removed}", "red")
         text.append(f"  {first.path}\n")
         for copy in copies:
-            text.append(f"         {copy.path}, the same\n")
+            text.append(f"{'':<{len(f'  +{added} -{removed}  ')}}{copy.path}, the same\n")
         if whole:
             text.append("\n")
             text.append(coloured(diff))

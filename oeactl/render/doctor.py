@@ -23,14 +23,15 @@ def diagnosis_view(diagnosis: Diagnosis) -> Any:
     from rich.text import Text
 
     text = Text()
+    width = max((len(check.name) + 2 for check in diagnosis.checks), default=0)
     before = ""
     for check in diagnosis.checks:
         sign, style = _SIGNS[check.state]
-        text.append(f"{'' if check.name == before else check.name:<13}", "dim")
+        text.append(f"{'' if check.name == before else check.name:<{width}}", "dim")
         text.append(f"{sign:<5}", style)
         text.append(f"{check.what}\n")
         if check.fix and check.state != "ok":
-            text.append(f"{'':<18}→ {check.fix}\n")
+            text.append(f"{'':<{width + 5}}→ {check.fix}\n")
         before = check.name
     bad = sum(check.state == "bad" for check in diagnosis.checks)
     text.append(

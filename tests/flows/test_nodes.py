@@ -240,6 +240,15 @@ def test_stopping_begins_with_the_node_that_hands_out_the_work(ann: Cluster) -> 
     assert [world.running for world in ann.worlds] == [None, None]
 
 
+def test_what_is_left_of_a_server_whose_first_node_is_down_is_said_and_ended(ann: Cluster) -> None:
+    ann.worlds[0].running = None
+    (trouble,) = ann.status().troubles
+    assert "what is left of a server (pid" in trouble.what and "on n2" in trouble.what
+    assert trouble.remedy == "oeactl stop --host box"
+    assert ann.stop().status == "stopped"
+    assert ann.status().agrees
+
+
 def _told(world: World, name: str, order: list[str]) -> Any:
     step = world.step
 
