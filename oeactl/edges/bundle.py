@@ -25,13 +25,20 @@ def own_package() -> dict[str, bytes]:
     return {path.relative_to(_PACKAGE.parent).as_posix(): path.read_bytes() for path in files}
 
 
-def own_requirements() -> tuple[str, ...]:
-    """What this package needs at run time, each as it is installed here: ``name==version``."""
+def own_requirements(name: str = "oeactl", beside: Path = _PACKAGE.parent) -> tuple[str, ...]:
+    """What this package needs at run time, each as it is installed here: ``name==version``.
+
+    Of a package that is not installed, for it is run out of a bundle, what that bundle says.
+    """
     from packaging.requirements import Requirement
 
-    wanted = [Requirement(text) for text in metadata.requires("oeactl") or ()]
+    try:
+        told = metadata.requires(name) or ()
+    except metadata.PackageNotFoundError:
+        return tuple((beside / "requirements.txt").read_text(encoding="utf-8").split())
+    wanted = [Requirement(text) for text in told]
     names = sorted(one.name for one in wanted if one.marker is None or one.marker.evaluate({"extra": ""}))
-    return tuple(f"{name}=={metadata.version(name)}" for name in names)
+    return tuple(f"{one}=={metadata.version(one)}" for one in names)
 
 
 def write_bundle(path: Path, name: str, files: Mapping[str, bytes], *, at: float) -> int:

@@ -21,6 +21,7 @@ from oeactl.core.change import ChangedFile
 from oeactl.core.difference import write_difference
 from oeactl.core.redact import REDACTED
 from oeactl.core.run import LaunchRecord, Run
+from oeactl.edges.bundle import own_requirements
 from oeactl.edges.store import ResultsFolder
 from tests.support.engine_tree import ROUTER, sha256
 from tests.support.report_world import a_change, a_rich_comparison
@@ -222,3 +223,13 @@ def test_an_image_without_a_digest_is_called_unpinned_and_no_image_is_none() -> 
     )
     manifest = manifest_of(msgspec.structs.replace(run, trials=trials), ())
     assert manifest["image"] == {"name": "lmsysorg/sglang:v0.5.20", "digest": "unpinned"}
+
+
+def test_what_oeactl_needs_is_told_as_installed_or_as_the_bundle_says_that_it_runs_from(
+    tmp_path: Path,
+) -> None:
+    needed = own_requirements()
+    assert f"msgspec=={msgspec.__version__}" in needed
+    assert all("==" in one for one in needed) and not any("duckdb" in one for one in needed)
+    (tmp_path / "requirements.txt").write_text("".join(f"{one}\n" for one in needed))
+    assert own_requirements("no-such-distribution", tmp_path) == needed

@@ -38,7 +38,7 @@ def test_the_wheel_holds_the_recipes_the_hardware_and_the_type_marker(wheel: Pat
             "=",
             "oeactl.__main__:main",
         ]
-    assert "oeactl/py.typed" in names
+    assert {"oeactl/py.typed", "oeactl/render/report.css"} <= names
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
     recipes = {
         path.relative_to(REPO / "recipes").as_posix()
