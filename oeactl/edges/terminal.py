@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, TextIO
 
+from oeactl.core.pace import clock as elapsed
 from oeactl.errors import UsageError
 
 PLAIN_INTERVAL_S = 10.0
@@ -140,13 +141,12 @@ class LiveProgress:
             self._step = None
 
     def _show(self, text: str) -> None:
-        from rich.text import Text
-
+        shown = _Ticking(text, since=self._since, clock=self._clock)
         if self._status is None:
-            self._status = self._console.status(Text(text))
+            self._status = self._console.status(shown)
             self._guard(self._status.start)
         else:
-            self._guard(lambda: self._status.update(Text(text)))
+            self._guard(lambda: self._status.update(shown))
 
     def _line(self, text: str, style: str) -> None:
         self._guard(lambda: self._console.print(text, style=style, markup=False, highlight=False))
@@ -154,6 +154,21 @@ class LiveProgress:
     def _guard(self, write: Callable[[], object]) -> None:
         with suppress(OSError, ValueError):
             write()
+
+
+class _Ticking:
+    """A text, and behind it how long the step has taken by the moment it is drawn."""
+
+    def __init__(self, text: str, *, since: float, clock: Callable[[], float]) -> None:
+        self._text = text
+        self._since = since
+        self._clock = clock
+
+    def __rich__(self) -> Any:
+        from rich.text import Text
+
+        seconds = self._clock() - self._since
+        return Text.assemble(self._text, (f"  {elapsed(seconds)}" if seconds >= 1 else "", "dim"))
 
 
 def share(done: float | None, total: float | None) -> str:

@@ -6,6 +6,7 @@ import io
 import os
 import pty
 import re
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TextIO
@@ -103,6 +104,18 @@ def test_a_terminal_keeps_a_line_for_each_step_that_ended(monkeypatch: pytest.Mo
     assert kept == ["none left", "stopping (2.0 s)", "starting (3.0 s)"]
     assert "stopping: draining [x] 3 of 8" in out.getvalue()
     assert "\x1b[3" not in out.getvalue(), "no colours with NO_COLOR"
+
+
+def test_the_live_line_tells_how_long_its_step_takes_though_nothing_moves() -> None:
+    clock, out = Seconds(), Terminal()
+    progress = LiveProgress(out, clock=clock)
+    progress.step("level 1 of 7")
+    clock.now = 187.0
+    limit = time.monotonic() + 30
+    while "  3:07" not in out.getvalue() and time.monotonic() < limit:
+        time.sleep(0.02)
+    progress.close()
+    assert "  3:07" in out.getvalue()
 
 
 @pytest.mark.parametrize("kind", [PlainProgress, LiveProgress])
