@@ -66,8 +66,8 @@ class EngineLoad(Value, frozen=True, kw_only=True):
     """samples: of /metrics in the level. Requests, KV cache in tokens; kv_share: used of all, 0 to 1.
 
     queue_s: how long a request waited, on average over those that began. accept_length: tokens a verification
-    of drafts brought. cached_share: of the prompt tokens meanwhile, from the prefix cache. kv_total_tokens:
-    also by the server's own information.
+    of drafts brought; without metrics since the server began. cached_share: of the prompt tokens meanwhile,
+    from the prefix cache. kv_total_tokens: also by the server's own information.
     """
 
     samples: int
@@ -104,7 +104,7 @@ def engine_load(samples: Sequence[Sequence[Metric]], info: Mapping[str, Any]) ->
             [one / capacity if one is not None else None for one in used] if capacity else shares
         ),
         queue_s=_queue(samples),
-        accept_length=_accepted(samples),
+        accept_length=_accepted(samples) or _accepted_since_start(info),
         cached_share=_cached(samples),
     )
     return None if load == EngineLoad(samples=len(samples)) else load
@@ -112,14 +112,24 @@ def engine_load(samples: Sequence[Sequence[Metric]], info: Mapping[str, Any]) ->
 
 def capacity_of(info: Mapping[str, Any]) -> float | None:
     """KV cache tokens by SGLang's server_info: of all data-parallel ranks; None where it does not say."""
-    states = info.get("internal_states")
-    ranks = [one for one in states if isinstance(one, dict)] if isinstance(states, list) else []
+    ranks = _ranks(info)
     told = [(rank.get("memory_usage") or {}).get("token_capacity") for rank in ranks]
     counts = [one for one in told if isinstance(one, int)]
     if counts:
         return float(sum(counts))
     whole = info.get("max_total_num_tokens")
     return float(whole) * max(1, len(ranks)) if isinstance(whole, int) else None
+
+
+def _ranks(info: Mapping[str, Any]) -> list[dict[str, Any]]:
+    states = info.get("internal_states")
+    return [one for one in states if isinstance(one, dict)] if isinstance(states, list) else []
+
+
+def _accepted_since_start(info: Mapping[str, Any]) -> float | None:
+    told = [rank.get("avg_spec_accept_length") for rank in _ranks(info)]
+    known = [float(one) for one in told if isinstance(one, int | float) and one > 0]
+    return math.fsum(known) / len(known) if known else None
 
 
 def _gauge(sample: Iterable[Metric], names: Sequence[str], *, together: Any = math.fsum) -> float | None:

@@ -108,3 +108,11 @@ def test_cached_prompt_tokens_are_those_that_came_meanwhile() -> None:
     ]
     load = engine_load(vllm, {})
     assert load is not None and load.cached_share == 0.0
+
+
+def test_without_metrics_a_drafting_server_tells_its_accept_length_since_its_start() -> None:
+    info = {"internal_states": [{"avg_spec_accept_length": 2.5}, {"avg_spec_accept_length": 3.5}]}
+    load = engine_load([], info)
+    assert load is not None and (load.accept_length, load.running) == (3.0, None)
+    gauge = engine_load([[one("sglang:spec_accept_length", 2.0)]], info)
+    assert gauge is not None and gauge.accept_length == 2.0
