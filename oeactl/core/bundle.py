@@ -174,6 +174,7 @@ def _entry(run: Run) -> dict[str, Any]:
     launch = trial.server.launch if trial else None
     if trial is None or launch is None:
         return {}
+    python = launch.python
     added = len(first.args) + sum(len(recipe.args) for recipe in first.recipes)
     env = {name: value for name, value in trial.server.environment.items() if name not in first.env}
     server: dict[str, Any] = {
@@ -188,8 +189,8 @@ def _entry(run: Run) -> dict[str, Any]:
     else:
         python, *argv = launch.words[: len(launch.words) - added]
         server |= {"argv": argv, "log": f"/tmp/{run.plan.run_id}.log"}
-        return {"engine": {"python": python}, "server": server}
-    return {"engine": {"python": launch.python}, "server": server}
+    root = {"root": launch.engine_root} if launch.engine_root else {}
+    return {"engine": {"python": python, **root}, "server": server}
 
 
 def script_of(run: Run) -> str | None:

@@ -178,6 +178,7 @@ def _launch_record(site: Site, survey: Survey, state: ServerState) -> LaunchReco
         python=launch.python,
         argv=tuple(redact(argv)),
         cwd=spec.cwd,
+        engine_root=site.host.engine.root,
         image=state.image,
         image_digest=state.image_digest,
     )
