@@ -6,8 +6,8 @@ Plans recipe ``oea`` on a release's two files with every in-memory gate, then pa
 with libcst, in turn, and prints the median of each and the median of the paired ratios. Imports are not
 counted. Exit 1 when the ratio is above the bar of 3.
 
-Then a plan of three edits on generated modules of 10 kB, 100 kB and 1 MB: what a kB costs (of
-processor time) stays the same.
+Then a plan of three edits on generated modules of 10 kB, 100 kB and 1 MB, and the import of such a change:
+what a kB costs (of processor time) stays the same.
 Exit 1 when a kB of the largest costs more than twice a kB of the middle one. Last, the same plan for many
 hosts: a source is worked out once.
 """
@@ -28,6 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from oeactl.core.changes import forget
 from oeactl.core.host import Survey
+from oeactl.core.import_recipe import FileChange, import_recipe
 from oeactl.core.parameters import Bound, bind
 from oeactl.core.plan import Planned, make_plan
 from oeactl.core.recipe import load_recipe
@@ -79,29 +80,48 @@ def main() -> int:
         print(f"{name:20} {statistics.median(row[column] for row in rounds) * 1e3:8.1f} ms")
     digest = hashlib.sha256(b"".join(sources.values())).hexdigest()[:12]
     print(f"{'ratio':20} {ratio:8.2f}    bar {BAR:g}, {options.rounds} pairs, {options.version} ({digest})")
-    linear = _sizes(max(3, options.rounds // 3))
+    linear = [_sizes("plan", _planning, max(3, options.rounds // 3)), _sizes("import", _importing, 1)]
     _hosts(bound, survey)
-    return 0 if ratio <= BAR and linear else 1
+    return 0 if ratio <= BAR and all(linear) else 1
 
 
-def _sizes(rounds: int) -> bool:
-    """Print what a plan costs by the size of its file; whether that is linear."""
-    bound = bind(recipe_of(EDITS), {}, {})
+def _sizes(name: str, work_on: Callable[[bytes], Callable[[], None]], rounds: int) -> bool:
+    """Print what some work costs by the size of its file; whether that is linear."""
     per_kb = []
     for size in (10_000, 100_000, 1_000_000):
         source = b"x = 1\n\n\n" + b"".join(FUNCTION % number for number in range(size // len(FUNCTION)))
-        survey = survey_of({MODULE: source})
-
-        def plan(survey: Survey = survey) -> None:
-            forget()
-            made = make_plan(bound, survey, operation="bench", applied_at="", applied_by=HOLDER)
-            assert isinstance(made, Planned), made
-
-        plan()
-        seconds = min(_seconds(plan, time.process_time) for _ in range(rounds))
+        work = work_on(source)
+        work()
+        seconds = min(_seconds(work, time.process_time) for _ in range(rounds))
         per_kb.append(seconds / len(source) * 1e6)
-        print(f"{len(source) / 1e3:17.0f} kB {seconds * 1e3:8.1f} ms    {per_kb[-1]:.3f} ms a kB")
+        print(f"{name:8}{len(source) / 1e3:9.0f} kB {seconds * 1e3:8.1f} ms    {per_kb[-1]:.3f} ms a kB")
     return per_kb[2] <= 2 * per_kb[1]
+
+
+def _planning(source: bytes) -> Callable[[], None]:
+    bound = bind(recipe_of(EDITS), {}, {})
+    survey = survey_of({MODULE: source})
+
+    def work() -> None:
+        forget()
+        made = make_plan(bound, survey, operation="bench", applied_at="", applied_by=HOLDER)
+        assert isinstance(made, Planned), made
+
+    return work
+
+
+def _importing(source: bytes) -> Callable[[], None]:
+    after = source.replace(b"x = 1\n", b"x = 1\ny = 2\n").replace(
+        b"def f000007(a, b", b"def f000007(a, c=1, b"
+    )
+    change = FileChange(path="sglang/a.py", before=source, after=after.rstrip() + b"\n# the end\n")
+
+    def work() -> None:
+        forget()
+        made = import_recipe("mine", [change], title="t", summary="", package="sglang", version=None)
+        assert made.edits == 3 and not made.left, made.left
+
+    return work
 
 
 def _hosts(bound: Bound, survey: Survey, count: int = 16) -> None:

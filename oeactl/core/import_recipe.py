@@ -22,7 +22,7 @@ from oeactl.core.naming import anchor_of
 from oeactl.core.reasons import CannotPlace
 from oeactl.core.recipe import Recipe, load_recipe
 from oeactl.core.scopes import blocks, names_at, surely_bound
-from oeactl.core.source import Source, parse_module
+from oeactl.core.source import Source, parse_module, unswept
 from oeactl.core.whole import module_of
 from oeactl.core.writing import to_yaml
 from oeactl.errors import Refused
@@ -61,6 +61,13 @@ def import_recipe(
 
     Raises Refused where nothing can be made of them.
     """
+    with unswept():
+        return _imported(id, given, title=title, summary=summary, package=package, version=version)
+
+
+def _imported(
+    id: str, given: Sequence[FileChange], *, title: str, summary: str, package: str, version: str | None
+) -> ImportedRecipe:
     modules, whole, left = _sorted(given)
     snippets: dict[str, bytes] = {}
     document: dict[str, Any] = {

@@ -7,7 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from oeactl.core.changes import Changed, changes
 from oeactl.core.memo import Memo
+from tests.support.recipes import bound_of
 
 
 def test_of_many_threads_one_makes_it_and_the_others_get_the_same() -> None:
@@ -57,3 +59,14 @@ def test_it_keeps_the_last_ones_only() -> None:
         memo.get(key, lambda key=key: key)  # type: ignore[misc]
     assert memo.get(3, lambda: -1) == 3
     assert memo.get(1, lambda: -1) == -1, "it was the oldest"
+
+
+def test_a_module_is_worked_out_once_however_many_hosts_hold_it() -> None:
+    bound = bound_of("- {id: once, op: append, code: made = OEACTL.size}\n")
+    (file,) = bound.recipe.files
+
+    def made(where: str, data: bytes = b"x = 'once'\n") -> Changed:
+        return changes(bound, file, data, where=where, version="1", python="3.11")
+
+    assert made("/srv/one/a.py") is made("/opt/two/a.py")
+    assert made("/srv/one/a.py") is not made("/srv/one/a.py", b"x = 'other'\n")
