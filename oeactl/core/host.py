@@ -203,7 +203,7 @@ class Survey(Value, frozen=True, kw_only=True):
     """Everything one look at a host tells. at_rest: a container that does not run, as it was seen last.
 
     nodes: of a server over several machines; host and engine are then the first one's, and paths begin with
-    a node's name: ``n2:/opt/…``.
+    a node's name: ``n2:/opt/…``. away: nodes that could not be reached, and why.
     patch_mode: how the files of an engine in a container are changed, None for any other. mounted: whether
     the container was made with what the journal says by now; False after a change that no start followed.
     """
@@ -215,6 +215,7 @@ class Survey(Value, frozen=True, kw_only=True):
     model: ModelFacts | None = None
     at_rest: bool = False
     nodes: tuple[NodeFacts, ...] = ()
+    away: dict[str, str] = {}
     patch_mode: PatchMode | None = None
     mounted: bool = True
 
@@ -294,8 +295,9 @@ class Process(Value, frozen=True, kw_only=True):
 
     @property
     def called(self) -> str:
-        """For messages: ``pid 12``, ``pid 12 on n2``."""
-        return f"pid {self.pid} on {self.node}" if self.node else f"pid {self.pid}"
+        """For messages: ``pid 12``, ``pid 12 on n2``; ``on n2`` for a part that is not to be seen."""
+        there = (f"pid {self.pid}" if self.pid else "", f"on {self.node}" if self.node else "")
+        return " ".join(filter(None, there))
 
 
 class ServerState(Value, frozen=True, kw_only=True):

@@ -43,8 +43,8 @@ def own(node: str, path: str) -> str | None:
 # What all of them tell
 
 
-def joined(surveys: Mapping[str, Survey]) -> Survey:
-    """One survey of all nodes, by their names in the order of ranks."""
+def joined(surveys: Mapping[str, Survey], away: Mapping[str, str] | None = None) -> Survey:
+    """One survey of all nodes, by their names in the order of ranks. away: those not reached, and why."""
     head = next(iter(surveys.values()))
     gpus = tuple(gpu for survey in surveys.values() for gpu in survey.host.gpus)
     return Survey(
@@ -67,6 +67,7 @@ def joined(surveys: Mapping[str, Survey]) -> Survey:
             )
             for node, survey in surveys.items()
         ),
+        away=dict(away or {}),
     )
 
 
@@ -110,7 +111,7 @@ def joined_states(states: Mapping[str, ServerState]) -> ServerState:
         workers += [one.recorded for one in rest if one.recorded and one.recorded.key not in known]
     else:
         away = [node for (node, _), one in zip(others, rest, strict=True) if not (one.recorded or one.lost)]
-        lost += [Process(pid=0, start_ticks=0, boot_id="", node=node) for node in away]
+        lost += [Process(pid=0, start_ticks=0, boot_id="", role="its part", node=node) for node in away]
     errors = [f"{node}: {one.last_error}" for node, one in states.items() if one.last_error]
     return replace(
         state,

@@ -15,7 +15,7 @@ from typing import TypeVar
 from oeactl.core.host import Holder, Journal, Survey, SurveyRequest, Transaction, Written
 from oeactl.core.inventory import Host
 from oeactl.core.nodes import inverse, joined, joined_journals, on, part
-from oeactl.errors import ConnectionLost, Degraded, OeactlError
+from oeactl.errors import ConnectionLost, Degraded, OeactlError, Unreachable
 from oeactl.flows.side_by_side import Ended, side_by_side
 from oeactl.flows.site import survey_request
 from oeactl.ports import Files
@@ -52,6 +52,24 @@ def on_each(works: Mapping[str, Callable[[], T]]) -> dict[str, T]:
     return {name: one.value for name, one in zip(works, ended, strict=True) if one is not None}  # type: ignore[misc]
 
 
+def reached(works: Mapping[str, Callable[[], T]]) -> tuple[dict[str, T], dict[str, str]]:
+    """As ``on_each``, but a node beside the first that cannot be reached is only told of: name -> why.
+
+    A connection that broke is raised: it may hold in a moment.
+    """
+    ended = dict(zip(works, side_by_side(list(works.values())), strict=True))
+    away = {}
+    for name, one in list(ended.items())[1:]:
+        error = one.error if one is not None else None
+        if isinstance(error, Unreachable) and not isinstance(error, ConnectionLost):
+            away[name] = error.what
+    there = {name: one for name, one in ended.items() if name not in away}
+    error = first_error(list(there.values()))
+    if error is not None:
+        raise error
+    return {name: one.value for name, one in there.items() if one is not None}, away  # type: ignore[misc]
+
+
 class NodesFiles:
     """ports.Files of several nodes, the first of which answers. Their journals and engines are their own."""
 
@@ -61,21 +79,27 @@ class NodesFiles:
         self._seen: dict[str, Survey] = {}
 
     def survey(self, request: SurveyRequest) -> Survey:
-        self._seen = self._look(request.modules, data=request.data)
-        return joined(self._seen)
+        """Of all nodes. Those that cannot be reached are ``away``: what changes anything refuses then.
 
-    def _look(self, modules: tuple[str, ...], *, data: bool) -> dict[str, Survey]:
-        return on_each(
-            {
-                name: partial(node.files.survey, survey_request(node.host, modules, data=data))
-                for name, node in self._nodes.items()
-            }
-        )
+        Raises Unreachable where the first one cannot.
+        """
+        works = {
+            name: partial(node.files.survey, survey_request(node.host, request.modules, data=request.data))
+            for name, node in self._nodes.items()
+        }
+        self._seen, away = reached(works)
+        return joined(self._seen, away)
 
     def _root(self, name: str) -> str:
         if name not in self._seen:
-            self._seen = self._look((), data=False)
+            node = self._nodes[name]
+            self._seen[name] = node.files.survey(survey_request(node.host, (), data=False))
         return self._seen[name].engine.root
+
+    @property
+    def _here(self) -> list[str]:
+        """Who was reached by the last look; everybody, where there was none."""
+        return list(self._seen) or list(self._nodes)
 
     def write(self, transaction: Transaction) -> Written:
         parts = {
@@ -144,10 +168,10 @@ class NodesFiles:
     def lease(
         self, *, root: str, state_dir: str | None, operation: str, what: str, holder: Holder, lease_s: float
     ) -> None:
-        """On every node, in the order of their names, or on none."""
+        """On every node that is there, in the order of their names, or on none."""
         taken = []
         try:
-            for name in sorted(self._nodes):
+            for name in sorted(self._here):
                 node = self._nodes[name]
                 node.files.lease(
                     root=self._root(name),
@@ -163,7 +187,7 @@ class NodesFiles:
             raise
 
     def settle(self, *, root: str, state_dir: str | None, operation: str) -> None:
-        error = first_error(side_by_side([self._settling(name, operation) for name in self._nodes]))
+        error = first_error(side_by_side([self._settling(name, operation) for name in self._here]))
         if error is not None:
             raise error
 

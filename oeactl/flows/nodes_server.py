@@ -19,7 +19,7 @@ from oeactl.core.host import Launch, Process, ProofFile, ServerState
 from oeactl.core.inventory import Host
 from oeactl.core.nodes import joined_proofs, joined_states, launch_on
 from oeactl.errors import Degraded, OeactlError, Refused
-from oeactl.flows.nodes import first_error, on_each
+from oeactl.flows.nodes import first_error, on_each, reached
 from oeactl.flows.side_by_side import side_by_side
 from oeactl.ports import Failed, Follower, Progress, Ready, Server
 
@@ -55,16 +55,15 @@ class NodesServer:
         return {self._head.name: self._head.server, **{tail.name: tail.server for tail in self._tails}}
 
     def state(self, *, health: bool = True) -> ServerState:
-        """Of all nodes; ``health`` is the first one's."""
+        """Of all nodes; ``health`` is the first one's. On a node that is away nothing is known to run."""
         first = self._head.name
-        return joined_states(
-            on_each(
-                {
-                    name: partial(server.state, health=health and name == first)
-                    for name, server in self._servers.items()
-                }
-            )
+        told, away = reached(
+            {
+                name: partial(server.state, health=health and name == first)
+                for name, server in self._servers.items()
+            }
         )
+        return joined_states({**told, **{name: ServerState(recorded=None, listener=None) for name in away}})
 
     def check(self, launch: Launch, *, alone: bool = False) -> None:
         launches = self._launches(launch)
@@ -161,7 +160,8 @@ class NodesServer:
         return self._head.server.follow_log(count)
 
     def proofs(self) -> tuple[ProofFile, ...]:
-        return joined_proofs(on_each({name: server.proofs for name, server in self._servers.items()}))
+        told, _ = reached({name: server.proofs for name, server in self._servers.items()})
+        return joined_proofs(told)
 
 
 def _of(name: str, failed: Failed) -> Failed:

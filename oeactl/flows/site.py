@@ -11,7 +11,7 @@ from oeactl.core.inventory import Host
 from oeactl.core.launch import model_of
 from oeactl.core.nodes import uneven
 from oeactl.core.results import moment
-from oeactl.errors import Degraded, Locked, Refused
+from oeactl.errors import Degraded, Locked, Refused, Unreachable
 from oeactl.ports import Caches, Clock, Engine, Files, Progress, Prompt, Server, Telemetry
 
 
@@ -46,6 +46,7 @@ def look_only(site: Site, modules: tuple[str, ...]) -> Survey:
     disk is half done then, and nothing can be planned on it.
     """
     survey = look(site, modules)
+    present(site, survey)
     pending = survey.journal.pending
     if pending is not None and pending.kind != "clear":
         raise Degraded(
@@ -62,6 +63,7 @@ def look_settled(site: Site, modules: tuple[str, ...], *, data: bool = True, for
     force: also over a file that somebody changed since (a copy is kept); else Refused names it.
     """
     survey = look(site, modules, data=data)
+    present(site, survey)
     if survey.journal.pending is None:
         return survey
     journal = site.files.recover(root=survey.engine.root, state_dir=site.host.state_dir, force=force)
@@ -70,8 +72,19 @@ def look_settled(site: Site, modules: tuple[str, ...], *, data: bool = True, for
     return look(site, modules, data=data)
 
 
+def present(site: Site, survey: Survey) -> None:
+    """Raise Unreachable where a node of the server is away."""
+    for node, why in survey.away.items():
+        raise Unreachable(
+            f"{node} cannot be reached: {why}",
+            where=site.host.name,
+            hint=f"oeactl status --host {site.host.name}; oeactl stop ends what runs on the others",
+        )
+
+
 def even(site: Site, survey: Survey) -> None:
-    """Raise Refused where the nodes of one server do not carry the same engine and recipes."""
+    """Raise where the nodes of one server are not all there, or carry different engines or recipes."""
+    present(site, survey)
     difference = uneven(survey)
     if difference is not None:
         raise Refused(

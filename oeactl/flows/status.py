@@ -95,14 +95,21 @@ def _pending(site: Site, survey: Survey) -> list[Trouble]:
 
 
 def _nodes(site: Site, survey: Survey) -> list[Trouble]:
-    """Where one server is on several machines, they must be alike."""
+    """Where one server is on several machines, they must be there and alike."""
+    away = [
+        Trouble(
+            what=f"{node} cannot be reached: {why}",
+            remedy=f"mend the way there; {_command(site, 'stop')} ends what runs on the others",
+        )
+        for node, why in survey.away.items()
+    ]
     difference = uneven(survey)
     if difference is None:
-        return []
+        return away
     remedy = f"oeactl patch brings all to one state, {_command(site, 'revert')} all back"
     if difference.startswith("the nodes run"):
         remedy = "install the same release on every node"
-    return [Trouble(what=difference, remedy=remedy)]
+    return [*away, Trouble(what=difference, remedy=remedy)]
 
 
 def _unmounted(site: Site, survey: Survey) -> list[Trouble]:
@@ -155,7 +162,7 @@ def _live(site: Site, survey: Survey, server: ServerState, verdicts: tuple[Verdi
         first = server.lost[0]
         what = f"{first.role or 'the leader'} of the server ({first.called}) ended, and the rest goes on"
         if not first.pid:
-            what = f"no part of the server runs on {first.node}, and the rest goes on"
+            what = f"no part of the server is to be seen on {first.node}, and the rest goes on"
         return [Trouble(what=what, remedy=f"{logs}; {restart}")]
     if server.recorded is None and server.listener is None:
         what = f"{describe(server)} is still there, and nobody listens"

@@ -249,6 +249,9 @@ def test_a_proof_counts_only_on_the_node_of_its_worker() -> None:
     one = judge_proofs(plan.layer, state, joined_proofs({"n1": [proof], "n2": []}))
     assert [worker.seen for worker in one.workers] == ["eager", "absent"] and one.failed
     assert "pid 101 on n2" in one.lines()[1]
+    alone = joined_states({"n1": up(100, "tp0"), "n2": ServerState(recorded=None, listener=None)})
+    left = judge_proofs(plan.layer, alone, joined_proofs({"n1": [proof]}))
+    assert left.failed and "its part (on n2) ended" in left.lines()[1]
     both = judge_proofs(plan.layer, state, joined_proofs({"n1": [proof], "n2": [proof]}))
     assert both.overall == "taken"
 

@@ -249,6 +249,24 @@ def test_what_is_left_of_a_server_whose_first_node_is_down_is_said_and_ended(ann
     assert ann.status().agrees
 
 
+def test_while_a_node_is_away_nothing_is_changed_and_the_rest_can_be_seen_and_ended(ann: Cluster) -> None:
+    ann.patch()
+    before = ann.worlds[0].running
+    gone = Unreachable("no route to it", where="box/n2")
+    for step in ("survey", "state", "stop", "lease", "write", "start"):
+        ann.worlds[1].meets(step, *[gone] * 20)
+    first, second = ann.status().troubles
+    assert "n2 cannot be reached: no route to it" in first.what
+    assert "no part of the server is to be seen on n2" in second.what
+    for command in (ann.revert, ann.restart, lambda: ann.patch(8)):
+        with pytest.raises(Unreachable, match="n2 cannot be reached"):
+            command()
+    assert ann.worlds[0].running is before and len(ann.worlds[0].journal.layers) == 1
+    with pytest.raises(Unreachable, match="no route"):
+        ann.stop()
+    assert ann.worlds[0].running is None and ann.worlds[0].journal.lease is None
+
+
 def _told(world: World, name: str, order: list[str]) -> Any:
     step = world.step
 
