@@ -149,6 +149,7 @@ def prepare_again(
     modules = _modules([wanted for build in builds for wanted in build.wanted], modules)
     survey = look_settled(site, modules)
     claim(site, survey.journal)
+    _wipeable(site, plan.design.caches)
     _still_the_same(site, plan, builds, pristine(survey))
     return Prepared(
         plan=plan,
@@ -211,12 +212,7 @@ def _check(site: Site, order: Order) -> None:
         raise UsageError("one pair allows no interval", where="--pairs", hint="--pairs 4")
     if order.analysis == "regression" and order.pairs < 3:
         raise UsageError("the regression needs six restarts", where="--analysis", hint="--pairs 3 or more")
-    if order.caches == "wipe" and site.caches is None:
-        raise UsageError(
-            "the compilation caches of this server are not seen, so they cannot be emptied",
-            where=f"hosts.yaml: {host.name}.server.manager",
-            hint="--caches keep",
-        )
+    _wipeable(site, order.caches)
     if len(order.arms) < 2:
         raise UsageError("one build compares with nothing: two arms are needed", hint="give a second value")
     if len(order.arms) > len(_NAMES):
@@ -225,6 +221,15 @@ def _check(site: Site, order: Order) -> None:
         fault = added_fault(host, args=arm.args, env=arm.env)
         if fault is not None:
             raise UsageError(f"an arm's launch: {fault}", where=f"hosts.yaml: {host.name}.server")
+
+
+def _wipeable(site: Site, caches: Policy) -> None:
+    if caches == "wipe" and site.caches is None:
+        raise UsageError(
+            "the compilation caches of this server are not seen, so they cannot be emptied",
+            where=f"hosts.yaml: {site.host.name}.server.manager",
+            hint="--caches keep, in a new run",
+        )
 
 
 def _modules(wanted: Sequence[Wanted], more: tuple[str, ...]) -> tuple[str, ...]:

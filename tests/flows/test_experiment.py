@@ -235,6 +235,16 @@ def test_wiped_caches_make_every_start_cold_and_all_pairs_count(ann: Experimente
     assert "empty the compilation caches each time" in asked
 
 
+def test_a_plan_to_wipe_is_not_taken_up_where_nothing_can_be_wiped_any_more(ann: Experimenter) -> None:
+    ann.world.meets("measured", None, CTRL_C)
+    ann.run(caches="wipe")
+    wiped = ann.world.wiped
+    ann.site = replace(ann.site, caches=None)
+    with pytest.raises(UsageError, match="cannot be emptied"):
+        ann.resume()
+    assert ann.world.wiped == wiped
+
+
 def test_caches_that_are_not_seen_are_neither_wiped_nor_called_warm(ann: Experimenter) -> None:
     ann.site = replace(ann.site, caches=None)
     with pytest.raises(UsageError, match="not seen"):
