@@ -53,16 +53,18 @@ def on_each(works: Mapping[str, Callable[[], T]]) -> dict[str, T]:
 
 
 def reached(works: Mapping[str, Callable[[], T]]) -> tuple[dict[str, T], dict[str, str]]:
-    """As ``on_each``, but a node beside the first that cannot be reached is only told of: name -> why.
+    """As ``on_each``, but a node that cannot be reached is only told of: name -> why. One at least must be.
 
     A connection that broke is raised: it may hold in a moment.
     """
     ended = dict(zip(works, side_by_side(list(works.values())), strict=True))
     away = {}
-    for name, one in list(ended.items())[1:]:
+    for name, one in ended.items():
         error = one.error if one is not None else None
         if isinstance(error, Unreachable) and not isinstance(error, ConnectionLost):
             away[name] = error.what
+    if len(away) == len(ended):
+        away = {}
     there = {name: one for name, one in ended.items() if name not in away}
     error = first_error(list(there.values()))
     if error is not None:
@@ -81,7 +83,7 @@ class NodesFiles:
     def survey(self, request: SurveyRequest) -> Survey:
         """Of all nodes. Those that cannot be reached are ``away``: what changes anything refuses then.
 
-        Raises Unreachable where the first one cannot.
+        Raises Unreachable where none can.
         """
         works = {
             name: partial(node.files.survey, survey_request(node.host, request.modules, data=request.data))

@@ -63,7 +63,8 @@ class NodesServer:
                 for name, server in self._servers.items()
             }
         )
-        return joined_states({**told, **{name: ServerState(recorded=None, listener=None) for name in away}})
+        unseen = {name: ServerState(recorded=None, listener=None) for name in away}
+        return joined_states({name: {**told, **unseen}[name] for name in self._servers})
 
     def check(self, launch: Launch, *, alone: bool = False) -> None:
         launches = self._launches(launch)

@@ -41,7 +41,7 @@ from oeactl.flows.describe import engine_of, model_record
 from oeactl.flows.lease import KeepingProgress, holding
 from oeactl.flows.lifecycle import server_of
 from oeactl.flows.prove import prove
-from oeactl.flows.site import Site, look
+from oeactl.flows.site import Site, even, look
 from oeactl.ports import Clock, Engine, Progress, Recordings
 
 _BETWEEN_LEASES = 8  # prompts sent between two signs of life
@@ -92,6 +92,7 @@ def record_host(site: Site, store: Recordings, wanted: Wanted) -> Recorded:
     _up(site, state)
     survey = look(site, (), data=False)
     _settled(site, survey)
+    even(site, survey)
     at = site.clock.now()
     name = run_id(at, _label(wanted, survey), wanted.token)
     with holding(site, root=survey.engine.root, operation=name, what="quality") as lease:

@@ -249,6 +249,19 @@ def test_what_is_left_of_a_server_whose_first_node_is_down_is_said_and_ended(ann
     assert ann.status().agrees
 
 
+def test_what_runs_on_the_others_can_be_ended_while_the_first_node_is_away(ann: Cluster) -> None:
+    gone = Unreachable("no route to it", where="box/n1")
+    for step in ("survey", "state", "stop"):
+        ann.worlds[0].meets(step, *[gone] * 20)
+    assert ["n1 cannot be reached" in trouble.what for trouble in ann.status().troubles] == [True, False]
+    with pytest.raises(Unreachable, match="no route"):
+        ann.stop()
+    assert ann.worlds[1].running is None
+    ann.worlds[1].meets("survey", gone)
+    with pytest.raises(Unreachable):
+        ann.status()
+
+
 def test_while_a_node_is_away_nothing_is_changed_and_the_rest_can_be_seen_and_ended(ann: Cluster) -> None:
     ann.patch()
     before = ann.worlds[0].running
