@@ -87,7 +87,8 @@ def _imported(
         document["whole_files"] = [_whole(*pair) for pair in zip(whole, places, strict=True)]
         snippets |= {place: change.after or b"" for change, place in zip(whole, places, strict=True)}
     if not entries and not whole:
-        raise Refused(f"{id}: nothing of it can be made into a recipe", details=left)
+        what = "nothing of it can be made into a recipe" if left else "nothing differs from the engine's own"
+        raise Refused(f"{id}: {what}", details=left)
     if left:
         document["unanchored"] = list(left)
     files = {"recipe.yaml": to_yaml(document).encode(), **snippets}

@@ -85,7 +85,9 @@ class Refusal(Value, frozen=True, kw_only=True):
         return Refused(
             f"{self.recipe}: {first.what}",
             where=first.place,
-            hint=first.hint,
+            hint="upstreamed: there is nothing left for the recipe to do here"
+            if self.upstreamed
+            else first.hint,
             details=tuple(lines[1:] + diffs) if len(self.reasons) == 1 else tuple(lines + diffs),
         )
 

@@ -285,6 +285,7 @@ def test_guards_refuse_and_upstream_is_told_apart() -> None:
     ]
     only = plan(bound_of(NOTE, more="require: {upstreamed: [x]}\n"), host())
     assert isinstance(only, Refusal) and only.upstreamed
+    assert "nothing left for the recipe to do" in (only.error().hint or "")
 
 
 def test_a_layer_on_disk_comes_back_from_json_as_it_went() -> None:
