@@ -20,7 +20,9 @@ LOAD = ("--driver", "light", "--concurrency", "16", "--requests", "96", "--pairs
 
 def test_a_stranger_compares_again_from_the_bundle_alone(local: Project, tmp_path: Path) -> None:
     original = local.hashes()
-    first = local.oeactl("ab", "--recipe", "oea", "--set", "k0=2", *LOAD)
+    done = local.run("ab", "--recipe", "oea", "--set", "k0=2", *LOAD, "--json")
+    first = json.loads(done.stdout)
+    assert done.returncode in (0, 8) and len(first["trials"]) == 4, done.stderr
     archive = tmp_path / "bundle.tar.gz"
     local.oeactl("results", "bundle", "last", "--out", str(archive))
     local.oeactl("stop", "--yes")
@@ -39,12 +41,14 @@ def test_a_stranger_compares_again_from_the_bundle_alone(local: Project, tmp_pat
         check=False,
         timeout=1200,
     )
-    assert again.returncode == 0, again.stderr
+    assert again.returncode in (0, 8), again.stderr  # 8: a level is void, on a machine that others use too
     second = json.loads(again.stdout)
-    for key in ("sweep", "arms"):
+    for key in ("sweep", "arms", "trials"):
         assert second["plan"][key] == first["plan"][key]
-    assert [one["name"] for one in second["trials"]] == [one["name"] for one in first["trials"]]
-    prompts = [[point["workload_sha256"] for point in one["points"]] for one in first["trials"]]
-    assert [[point["workload_sha256"] for point in one["points"]] for one in second["trials"]] == prompts
+    prompts = {one["name"]: [point["workload_sha256"] for point in one["points"]] for one in first["trials"]}
+    taken = [one for one in second["trials"] if one["points"]]
+    assert {one["arm"] for one in taken} == {"A", "B"}
+    for one in taken:
+        assert [point["workload_sha256"] for point in one["points"]] == prompts[one["name"]]
     assert len(list((bundle / "results" / "runs").glob("*/*/plan.json"))) == 2
     assert local.hashes() == original
