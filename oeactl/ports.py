@@ -29,10 +29,11 @@ from oeactl.core.host import (
     Written,
 )
 from oeactl.core.load import ClientLoad, DatasetKind, Measurement, PerRequest, Point
+from oeactl.core.provenance import DriverRecord
 from oeactl.core.quality import Answer
 from oeactl.core.recording import Comparison, Recording
 from oeactl.core.routing import RoutedRequest
-from oeactl.core.run import Analysis, DriverRecord, Listing, Plan, PointRecord, RawFile, Run, Trial
+from oeactl.core.run import Analysis, Listing, Plan, PointRecord, RawFile, Run, Trial
 from oeactl.core.telemetry import Sample
 
 

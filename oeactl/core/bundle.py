@@ -20,8 +20,9 @@ from oeactl.core.change import Change
 from oeactl.core.hosts_text import entry_lines
 from oeactl.core.inventory import LOCAL
 from oeactl.core.launch import text_of
+from oeactl.core.provenance import LaunchRecord
 from oeactl.core.redact import REDACTED
-from oeactl.core.run import AppliedRecipe, Arm, LaunchRecord, Run, Trial
+from oeactl.core.run import AppliedRecipe, Arm, Run, Trial
 from oeactl.core.series import counted, level_name
 
 UNPINNED = "unpinned"

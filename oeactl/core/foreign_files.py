@@ -16,21 +16,9 @@ from oeactl.core.foreign_level import ForeignLevel, json_object
 from oeactl.core.gates import failures, judge
 from oeactl.core.host import ServerState
 from oeactl.core.load import Sweep
+from oeactl.core.provenance import DriverRecord, EngineRecord, HostRecord, ModelRecord, ServerRecord
 from oeactl.core.results import moment
-from oeactl.core.run import (
-    Arm,
-    DriverRecord,
-    EngineRecord,
-    HostRecord,
-    ImportedFile,
-    ModelRecord,
-    Plan,
-    PlannedTrial,
-    PointRecord,
-    RawFile,
-    ServerRecord,
-    Trial,
-)
+from oeactl.core.run import Arm, ImportedFile, Plan, PlannedTrial, PointRecord, RawFile, Trial
 from oeactl.errors import UsageError
 
 _FORMS = "bench_serving's .jsonl, vllm bench serve's .json, AIPerf's profile_export_aiperf.json or .csv"

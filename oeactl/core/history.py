@@ -18,7 +18,8 @@ from oeactl.core import stats
 from oeactl.core.compare import changed_arguments
 from oeactl.core.host import Value
 from oeactl.core.metrics import Spread
-from oeactl.core.run import Moment, Run, Trial
+from oeactl.core.provenance import Moment
+from oeactl.core.run import Run, Trial
 from oeactl.core.telemetry import CardLoad
 from oeactl.core.verdicts import is_finished
 

@@ -13,8 +13,9 @@ import msgspec
 from oeactl.core.evidence import Activation
 from oeactl.core.host import Value
 from oeactl.core.load import Positive
+from oeactl.core.provenance import EngineRecord, ModelRecord, Moment
 from oeactl.core.quality import Agreement, Condition, ConditionCompared, Verdict
-from oeactl.core.run import AppliedRecipe, EngineRecord, ModelRecord, Moment, RawFile
+from oeactl.core.run import AppliedRecipe, RawFile
 from oeactl.core.version import SCHEMA_VERSION
 from oeactl.errors import UsageError
 

@@ -20,15 +20,7 @@ from oeactl.core.host import Value
 from oeactl.core.load import Point, Sweep
 from oeactl.core.recording import Comparison, Recording
 from oeactl.core.redact import is_secret_name, redact_text
-from oeactl.core.run import (
-    Analysis,
-    ArmAtLevel,
-    Attachment,
-    LevelSummary,
-    Plan,
-    PointRecord,
-    Trial,
-)
+from oeactl.core.run import Analysis, ArmAtLevel, Attachment, LevelSummary, Plan, PointRecord, Trial
 from oeactl.core.saturation import Reached, Saturation, saturation
 from oeactl.core.verdicts import verdicts
 from oeactl.core.version import SCHEMA_VERSION

@@ -27,7 +27,7 @@ from oeactl.core.host import (
     Value,
     Written,
 )
-from oeactl.core.run import HostRecord, ModelRecord
+from oeactl.core.provenance import HostRecord, ModelRecord
 from oeactl.edges.engines.openai import OpenAIEngine
 from oeactl.edges.engines.sglang import SglangEngine
 from oeactl.edges.servers.process import ProcessServer

@@ -32,17 +32,7 @@ import msgspec
 
 from oeactl.core import results as records
 from oeactl.core.change import Change
-from oeactl.core.run import (
-    Analysis,
-    Attachment,
-    Listing,
-    Plan,
-    PointRecord,
-    RawFile,
-    Run,
-    Skipped,
-    Trial,
-)
+from oeactl.core.run import Analysis, Attachment, Listing, Plan, PointRecord, RawFile, Run, Skipped, Trial
 from oeactl.errors import OeactlError, UsageError
 
 Beside = TypeVar("Beside", Attachment, Change)

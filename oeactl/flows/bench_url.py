@@ -11,9 +11,10 @@ from typing import Any
 
 from oeactl.core.evidence import leader
 from oeactl.core.host import ServerState
+from oeactl.core.provenance import EngineRecord, HostRecord, ModelRecord, ServerRecord
 from oeactl.core.redact import redact
 from oeactl.core.results import clean_label, finite, moment
-from oeactl.core.run import EngineRecord, HostRecord, ModelRecord, ServerRecord, Trial
+from oeactl.core.run import Trial
 from oeactl.flows.bench import Benched, Order, done_before, fitted, measured, named
 from oeactl.flows.site import Site
 from oeactl.flows.sweep import Course

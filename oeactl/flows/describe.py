@@ -18,18 +18,10 @@ from oeactl.core.evidence import leader, targets
 from oeactl.core.host import ServerState, Survey
 from oeactl.core.launch import launch_of
 from oeactl.core.load import Sweep
+from oeactl.core.provenance import EngineRecord, HostRecord, LaunchRecord, ModelRecord, ServerRecord
 from oeactl.core.redact import redact
 from oeactl.core.results import allowed_environment, finite, moment, record
-from oeactl.core.run import (
-    AppliedRecipe,
-    EngineRecord,
-    HostRecord,
-    LaunchRecord,
-    ModelRecord,
-    PlannedTrial,
-    ServerRecord,
-    Trial,
-)
+from oeactl.core.run import AppliedRecipe, PlannedTrial, Trial
 from oeactl.errors import UsageError
 from oeactl.flows.lifecycle import server_of
 from oeactl.flows.site import Site, model_facts

@@ -22,6 +22,7 @@ from oeactl.core.activation import activations
 from oeactl.core.evidence import Activation, leader
 from oeactl.core.host import ServerState, Survey
 from oeactl.core.prompts import prompts_sha256
+from oeactl.core.provenance import EngineRecord, ModelRecord
 from oeactl.core.quality import (
     CONDITIONS,
     Answer,
@@ -35,7 +36,7 @@ from oeactl.core.quality import (
 )
 from oeactl.core.recording import Comparison, Floor, Recording, Settings, check_comparable
 from oeactl.core.results import clean_label, moment, record, run_id
-from oeactl.core.run import AppliedRecipe, EngineRecord, ModelRecord, RawFile
+from oeactl.core.run import AppliedRecipe, RawFile
 from oeactl.errors import Degraded, Unreachable, VoidMeasurement
 from oeactl.flows.describe import engine_of, model_record
 from oeactl.flows.lease import KeepingProgress, holding

@@ -23,9 +23,10 @@ from oeactl.core.figures import has_settled, steady
 from oeactl.core.gates import failures, judge, warnings
 from oeactl.core.host import ProofFile, Reply, ServerState, Survey
 from oeactl.core.load import PerRequest, Point, Sweep
+from oeactl.core.provenance import ProofRecord
 from oeactl.core.results import moment, record, saturated
 from oeactl.core.routing import ExpertsSeen, unseen
-from oeactl.core.run import Outcome, PointRecord, ProofRecord, RawFile, Trial, WarmUp
+from oeactl.core.run import Outcome, PointRecord, RawFile, Trial, WarmUp
 from oeactl.core.saturation import Saturation, goodput
 from oeactl.errors import OeactlError
 from oeactl.flows.caches import seen_after

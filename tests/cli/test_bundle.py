@@ -19,8 +19,9 @@ from oeactl.cli.app import main
 from oeactl.core.bundle import manifest_of
 from oeactl.core.change import ChangedFile
 from oeactl.core.difference import write_difference
+from oeactl.core.provenance import LaunchRecord
 from oeactl.core.redact import REDACTED
-from oeactl.core.run import LaunchRecord, Run
+from oeactl.core.run import Run
 from oeactl.edges.bundle import own_requirements
 from oeactl.edges.store import ResultsFolder
 from tests.support.engine_tree import ROUTER, sha256

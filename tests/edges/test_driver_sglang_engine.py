@@ -13,7 +13,7 @@ import pytest
 
 from oeactl.core.gates import failures, judge
 from oeactl.core.load import Point, make_point
-from oeactl.core.run import DriverRecord
+from oeactl.core.provenance import DriverRecord
 from oeactl.edges.agent_link import AgentLink
 from oeactl.edges.drivers.sglang import SglangClient
 from oeactl.edges.local import open_local

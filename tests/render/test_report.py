@@ -15,8 +15,9 @@ from oeactl.cli.experiment import _combinations
 from oeactl.core.again import again
 from oeactl.core.load import Cell, make_sweep
 from oeactl.core.matrix import by_context
+from oeactl.core.provenance import EngineRecord
 from oeactl.core.results import analyse
-from oeactl.core.run import AppliedRecipe, Arm, EngineRecord, Run, Sending
+from oeactl.core.run import AppliedRecipe, Arm, Run, Sending
 from oeactl.errors import Refused
 from oeactl.render.page import html_report
 from oeactl.render.report import pr_report

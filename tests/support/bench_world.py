@@ -33,8 +33,9 @@ from oeactl.core.host import (
 )
 from oeactl.core.inventory import EngineSpec, Host, ServerSpec
 from oeactl.core.load import Sweep, make_sweep
+from oeactl.core.provenance import DriverRecord
 from oeactl.core.routing import RoutedRequest
-from oeactl.core.run import DriverRecord, Run, Sending
+from oeactl.core.run import Run, Sending
 from oeactl.core.telemetry import Sample
 from oeactl.edges.store import ResultsFolder
 from oeactl.errors import ConnectionLost, Locked

@@ -15,7 +15,8 @@ import msgspec
 from oeactl.core.caches import CacheState
 from oeactl.core.host import Launch, Layer, Process, Reply
 from oeactl.core.load import Point, make_sweep
-from oeactl.core.run import AppliedRecipe, DriverRecord, Run
+from oeactl.core.provenance import DriverRecord
+from oeactl.core.run import AppliedRecipe, Run
 from oeactl.edges.store import ResultsFolder
 from oeactl.flows import experiment
 from oeactl.flows.build import Wanted

@@ -12,20 +12,10 @@ from oeactl.core.design import arrange, sweeps, warm_sweep
 from oeactl.core.experiment import Design, Failure
 from oeactl.core.load import Distribution, Point, make_sweep
 from oeactl.core.metrics import Spread
+from oeactl.core.provenance import LaunchRecord
 from oeactl.core.results import analyse, moment
 from oeactl.core.routing import ExpertsSeen
-from oeactl.core.run import (
-    Arm,
-    Attachment,
-    LaunchRecord,
-    Metric,
-    Plan,
-    PlannedTrial,
-    PointRecord,
-    RawFile,
-    Run,
-    Trial,
-)
+from oeactl.core.run import Arm, Attachment, Metric, Plan, PlannedTrial, PointRecord, RawFile, Run, Trial
 from oeactl.core.telemetry import CardLoad, Watched
 from tests.support.runs import AT, OEA, RUN_ID, a_plan, a_record, a_trial
 

@@ -9,25 +9,17 @@ import msgspec
 from oeactl.core.evidence import Activation, Target
 from oeactl.core.gates import failures, judge
 from oeactl.core.load import Point, make_sweep
-from oeactl.core.results import analyse, moment
-from oeactl.core.routing import ExpertsSeen, LayerSeen
-from oeactl.core.run import (
-    AppliedRecipe,
-    Arm,
+from oeactl.core.provenance import (
     DriverRecord,
     EngineRecord,
     HostRecord,
     ModelRecord,
-    Plan,
-    PlannedTrial,
-    PointRecord,
     ProofRecord,
-    RawFile,
-    Run,
     ServerRecord,
-    Trial,
-    WarmUp,
 )
+from oeactl.core.results import analyse, moment
+from oeactl.core.routing import ExpertsSeen, LayerSeen
+from oeactl.core.run import AppliedRecipe, Arm, Plan, PlannedTrial, PointRecord, RawFile, Run, Trial, WarmUp
 from tests.support.levels import LEADER, WORKER, a_measurement, a_watched, some_evidence, some_rows
 
 AT = 1796004900.25

@@ -17,8 +17,8 @@ from oeactl.core.figures import Counted, measure
 from oeactl.core.load import ClientLoad, PerRequest
 from oeactl.core.notes import CHARACTERS_A_TOKEN, NOTES, TASKS
 from oeactl.core.pace import Pace
+from oeactl.core.provenance import DriverRecord
 from oeactl.core.redact import REDACTED, redact_text
-from oeactl.core.run import DriverRecord
 from oeactl.edges import load_program
 from oeactl.edges.drivers.sglang import RunJob
 from oeactl.edges.jobs import JobResult, run_job

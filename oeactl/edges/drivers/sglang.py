@@ -18,8 +18,8 @@ from oeactl.core import bench_serving
 from oeactl.core.host import Value
 from oeactl.core.load import ClientLoad
 from oeactl.core.pace import Pace
+from oeactl.core.provenance import DriverRecord
 from oeactl.core.redact import REDACTED, redact_text
-from oeactl.core.run import DriverRecord
 from oeactl.edges.drivers.sglang_line import DATASET, read_line
 from oeactl.edges.jobs import JobResult, Spent, run_job
 from oeactl.errors import UsageError
