@@ -65,7 +65,6 @@ def look(request: Request, client: Client) -> dict[str, Any]:
     found = docker.look(request["container"])
     told, wanted = journal.get("beside"), addition(journal)
     there = recreate.made_with(found)
-    name = request["container"].get("name")
     return {
         "journal": store.public(journal, data=request["data"]),
         "mode": told and told["mode"],
@@ -75,8 +74,17 @@ def look(request: Request, client: Client) -> dict[str, Any]:
         "left_over": _left_over(store, journal, there),
         "mounted": there == (wanted.digest if wanted else None),
         "same_image": found is None or told is None or found.image == told["image"],
-        "cut_short": bool(name and told and recreate.cut_short(name, told["original"])),
+        "cut_short": _cut_short(request["container"].get("name"), journal, found),
     }
+
+
+def _cut_short(name: str | None, journal: Journal, found: Container | None) -> bool:
+    """Whether a change of containers waits to be gone on with, the owner's to be given back included."""
+    told = journal.get("beside")
+    if not name or not told:
+        return False
+    at_rest = found is None or not found.running
+    return recreate.cut_short(name, told["original"]) or (at_rest and not journal["layers"])
 
 
 def _left_over(store: Store, journal: Journal, there: str | None) -> dict[str, str | None]:
@@ -233,8 +241,7 @@ def recover(request: Request, client: Client) -> dict[str, Any]:
     with store.locked():
         journal = store.read()
         found, name = docker.look(request["container"]), request["container"].get("name")
-        told = journal.get("beside")
-        cut = bool(name and told and recreate.cut_short(name, told["original"]))
+        cut = _cut_short(name, journal, found)
         if not (found and found.running):
             _arrange(store, journal, request["container"])
         elif name:

@@ -183,7 +183,10 @@ def name_of(request: Request, client: Client) -> str:
 
 @operation("container.known")
 def known(request: Request, client: Client) -> dict[str, Any]:
-    """Which container it is now ("" where there is none), whether it runs, what was kept of a look inside."""
+    """Which container it is now ("" where there is none), whether it runs, what was kept of a look inside.
+
+    applied: how files of it were changed, None for not at all. removed: its stop removes it (--rm).
+    """
     place = request["container"]
     found, kept = docker.look(place), _kept(request)
     applied = beside.mode(request) or ("inplace" if _patched_inside(request) else None)
@@ -194,6 +197,7 @@ def known(request: Request, client: Client) -> dict[str, Any]:
         "running": bool(found and found.running),
         "kept": kept,
         "applied": applied,
+        "removed": bool(found and found.document["HostConfig"].get("AutoRemove")),
     }
 
 

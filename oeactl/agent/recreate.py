@@ -100,6 +100,7 @@ def _give_back(name: str, now: Container | None, original: Doc | None, keep: Kee
             reach("rename original", name)
             docker.do(["rename", aside.identity, name])
         if now is None or now.identity == aside.identity:
+            reach("restore restart policy", name)
             _restart_policy(aside.identity, original["restart"])
     keep(None)
 
@@ -120,8 +121,9 @@ def _replace(
     _make(name, base, wanted, image, restart)
     if owned is not None:
         keep({"id": owned.identity, "restart": restart})
-        reach("set aside", name)
+        reach("change restart policy", name)
         _restart_policy(owned.identity, {"Name": "no"})  # or a docker that starts anew would start both
+        reach("set aside", name)
         docker.do(["rename", owned.identity, aside_name(name, owned.identity)])
     elif now is not None:
         reach("remove container", name)
@@ -176,6 +178,7 @@ def _make(
             flags = [*_without_entrypoint(flags), "--entrypoint", wanted.before[0]]
             command = [*wanted.before[1:], document["Path"], *document["Args"]]
     spare = spare_name(name)
+    reach("create container", spare)
     docker.do(["create", "--pull", "never", "--name", spare, *flags, made.image, *command], timeout_s=600.0)
     created = docker.by_name(spare)
     assert created is not None

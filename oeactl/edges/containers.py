@@ -92,6 +92,12 @@ class ContainerFiles:
 
     def write(self, transaction: Transaction) -> Written:
         known = self._known()
+        if transaction.kind == "patch" and known["removed"]:
+            raise Refused(
+                f"{self._name} was made with --rm: its stop removes it, and the patch with it",
+                where=self._outer.name,
+                hint="make it without --rm",
+            )
         running = known["running"]
         written = self._files.write(transaction) if running else self._put_back(transaction, known)
         self._refresh(written.journal)

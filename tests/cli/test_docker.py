@@ -150,12 +150,30 @@ def test_a_recipe_that_changes_the_launch_is_refused(place: DockerWorld) -> None
     assert "a container keeps what it was made with" in json.dumps(error)
 
 
+def test_a_container_that_its_stop_removes_is_neither_patched_nor_stopped_for_good(
+    place: DockerWorld,
+) -> None:
+    made_anew(place, flags=("--rm",))
+    place.docker("start", NAME)
+    error = place.oeactl("patch", "--recipe", "note", "--yes", code=3)["error"]
+    assert "--rm" in error["what"] and place.contents() == ORIGINAL
+    error = place.oeactl("restart", "--yes", code=3)["error"]
+    assert "nothing here could make it again" in error["what"] and "adopt --container" in error["hint"]
+    assert place.inspect()["State"]["Running"]
+
+
 @pytest.mark.skipif(shutil.which("docker") is None, reason="no docker client is installed here")
 @pytest.mark.parametrize(
     "words",
     [
         "inspect --type container glm5",
         "start glm5",
+        "ps -a -q --no-trunc --filter label=com.docker.compose.service",
+        "create --pull never --name new --label a=b --mount type=bind,target=/a,source=/b,readonly x",
+        "rename glm5 glm5.oeactl-0123456789ab",
+        "update --restart=no glm5",
+        "rm glm5",
+        "diff glm5",
         "stop -t 5 glm5",
         "inspect --type image lab/sglang:v1",
         "run -d --name glm5 --network host -e A=b --gpus all lab/sglang:v1 python3",

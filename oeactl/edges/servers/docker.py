@@ -16,6 +16,7 @@ from oeactl.core.host import Launch, Process, ProofFile, ServerState
 from oeactl.core.redact import redact_text
 from oeactl.edges.containers import compose_words
 from oeactl.edges.servers.process import STATE_S, ProcessServer
+from oeactl.errors import Refused
 from oeactl.ports import Agent, Failed, Progress, Ready
 
 START_S = 600.0  # an image may have to be unpacked
@@ -61,6 +62,14 @@ class DockerServer(ProcessServer):
 
     def stop(self, progress: Progress, *, foreign: bool = False) -> None:
         """Let docker stop it: its owner named the container, so whose server it ends is not asked."""
+        known = self._agent.ask("container.known", container=self._container, **self._place)
+        if known["removed"] and not self._container["run"]:
+            name = self._container["name"]
+            raise Refused(
+                f"{name} was made with --rm: its stop removes it, and nothing here could make it again",
+                where=self._agent.name,
+                hint=f"oeactl adopt --container {name} --replace writes server.run; or docker stop {name}",
+            )
         place, seconds = self._container, str(max(1, round(self._stop_timeout_s)))
         words = ["stop", "-t", seconds, place.get("name") or place["service"]]
         command = ["docker", *compose_words(place), *words]
