@@ -19,7 +19,8 @@ pytestmark = [pytest.mark.engine, pytest.mark.compat, pytest.mark.timeout(1500)]
 def old(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Project]:
     """A host whose engine is of that release."""
     beside = eras.beside(request.param)
-    for made in project(eras.engine_of(request.param), tmp_path / "project", "@local", {}):
+    engine = eras.engine_of(request.param, tmp_path / "model")
+    for made in project(engine, tmp_path / "project", "@local", {}):
         path = made.folder / "hosts.yaml"
         document = yaml.safe_load(path.read_text())
         env = document["hosts"]["@local"]["server"]["env"]

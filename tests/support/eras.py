@@ -7,6 +7,7 @@ PYTHONPATH; everything else is the engine's venv. Refuses: a package without a h
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 import subprocess
 import tempfile
@@ -51,10 +52,18 @@ def beside(version: str) -> Path | None:
     return folder
 
 
-def engine_of(version: str) -> Installed:
-    """The engine with that release in place of its own."""
+def engine_of(version: str, folder: Path) -> Installed:
+    """The engine with that release in place of its own. folder: where its model is put."""
     engine = cpu_engine()
-    return Installed(python=engine.python, model=engine.model, site=engine_tree(version))
+    folder.mkdir()
+    for file in engine.model.iterdir():
+        (folder / file.name).symlink_to(file)
+    tokenizer = folder / "tokenizer_config.json"
+    known = json.loads(tokenizer.read_text())
+    tokenizer.unlink()  # a link
+    known["tokenizer_class"] = "PreTrainedTokenizerFast"  # what transformers 4 calls it
+    tokenizer.write_text(json.dumps(known))
+    return Installed(python=engine.python, model=folder, site=engine_tree(version))
 
 
 def fetch() -> None:
