@@ -23,12 +23,8 @@ import argparse
 import json
 import multiprocessing
 import os
-import subprocess
 import sys
 import tempfile
-import threading
-import time
-import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,11 +32,11 @@ from typing import Any
 
 sys.path[:0] = [str(Path(__file__).parent.parent), str(Path(__file__).parent)]
 
-from pace import FIRST, INPUT_LEN, OUTPUT_LEN, TTFT_S, pin, serve  # noqa: E402  # beside this file
+from pace import FIRST, INPUT_LEN, OUTPUT_LEN, TTFT_S, serve  # noqa: E402  # beside this file
+from spent import Failed, measured  # noqa: E402
 
 WAVES = 3
 BAR_IDEAL = 0.97
-TICKS = os.sysconf("SC_CLK_TCK")
 OURS = ("light", "light-oai")
 NOT_BARRED = ("sglang-rust",)
 #: ``vllm bench serve`` without what else the ``vllm`` program imports at its start.
@@ -50,10 +46,6 @@ VLLM = (
 )
 
 Pairs = list[tuple[list[float], list[float]]]
-
-
-class Failed(Exception):
-    """A client that has no figures at a level; the text says why. The others go on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,81 +73,6 @@ class Figures:
         return self.errors[min(len(self.errors) - 1, int(share * len(self.errors)))]
 
 
-class Watched(threading.Thread):
-    """CPU seconds of a process and all it began, sampled with the time."""
-
-    def __init__(self, pid: int) -> None:
-        super().__init__(daemon=True)
-        self._pid = pid
-        self._seen: dict[int, float] = {}
-        self.samples: list[tuple[float, float]] = []
-        self.over = threading.Event()
-
-    def run(self) -> None:
-        while not self.over.wait(0.05):
-            for pid in family(self._pid):
-                spent = cpu(pid)
-                if spent is not None:
-                    self._seen[pid] = spent
-            self.samples.append((time.perf_counter(), sum(self._seen.values())))
-
-    def between(self, begun: float, ended: float) -> float:
-        before = [spent for at, spent in self.samples if at <= begun]
-        upto = [spent for at, spent in self.samples if at <= ended + 0.06]
-        return (upto[-1] if upto else 0.0) - (before[-1] if before else 0.0)
-
-
-def family(pid: int) -> list[int]:
-    """A process and all it began, by whichever of their threads."""
-    found = [pid]
-    for one in found:
-        for task in Path(f"/proc/{one}/task").glob("*/children"):
-            try:
-                found += [int(child) for child in task.read_text().split()]
-            except OSError:
-                continue
-    return found
-
-
-def cpu(pid: int) -> float | None:
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return None
-    return (int(fields[11]) + int(fields[12])) / TICKS
-
-
-def measured(argv: list[str], env: dict[str, str], bench: Bench) -> tuple[float, dict[str, Any]]:
-    """CPU seconds between the first request and the last token, and what the server saw."""
-    get(f"{bench.url}/reset")
-    with tempfile.TemporaryFile() as said:
-        process = subprocess.Popen(
-            argv,
-            env={**os.environ, **env},
-            stdout=said,
-            stderr=said,
-            preexec_fn=lambda: pin(bench.core),
-        )
-        watched = Watched(process.pid)
-        watched.start()
-        try:
-            process.wait(timeout=600)
-        finally:
-            process.kill()
-            watched.over.set()
-            watched.join()
-        said.seek(0)
-        if process.returncode != 0:
-            raise Failed(f"ended with {process.returncode}: {said.read()[-1500:].decode()}")
-    stats = get(f"{bench.url}/stats")
-    return watched.between(stats["begun"], stats["ended"]), stats
-
-
-def get(url: str) -> dict[str, Any]:
-    with urllib.request.urlopen(url, timeout=30) as answer:
-        return json.load(answer)
-
-
 # -- the clients ------------------------------------------------------------------------------------
 
 
@@ -180,7 +97,7 @@ def light(bench: Bench, streams: int, *, api: str = "generate", name: str = "lig
         given.write_bytes(load_program.begin(order))
         words = {"{in}": str(given), "{out}": str(out)}
         argv = [words.get(word, word) for word in load_program.argv(sys.executable)]
-        spent, stats = measured(argv, {}, bench)
+        spent, stats = measured(argv, {}, bench.url, bench.core)
         rows = load_program.result(out.read_bytes())["rows"]
     complete([row["error"] for row in rows], streams)
     tokens = sum(row["tokens"] for row in rows)
@@ -229,7 +146,9 @@ def of_result(
 ) -> Figures:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "out.jsonl")
-        spent, stats = measured([*argv, *sglang_words(bench, streams, model, out)], env, bench)
+        spent, stats = measured(
+            [*argv, *sglang_words(bench, streams, model, out)], env, bench.url, bench.core
+        )
         result = json.loads(out.read_text().splitlines()[-1])
     return of_texts(name, streams, result, spent, stats)
 
@@ -248,7 +167,7 @@ def vllm(bench: Bench, streams: int) -> Figures:
             *("--result-dir", folder, "--result-filename", "out.json"),
         ]
         env = {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "VLLM_NO_USAGE_STATS": "1"}
-        spent, stats = measured(argv, env, bench)
+        spent, stats = measured(argv, env, bench.url, bench.core)
         result = json.loads(Path(folder, "out.json").read_text())
     return of_texts("vllm", streams, result, spent, stats)
 
@@ -272,13 +191,12 @@ def aiperf(bench: Bench, streams: int) -> Figures:
             *("--concurrency", str(streams), "--request-count", str(WAVES * streams)),
             *("--isl", str(INPUT_LEN), "--osl", str(OUTPUT_LEN), "--extra-inputs", "ignore_eos:true"),
             *("--use-legacy-max-tokens", "--use-server-token-count", "--artifact-dir", folder),
+            *("--no-server-metrics", "--no-gpu-telemetry"),  # the others collect neither
         ]
-        spent, stats = measured(argv, {}, bench)
+        spent, stats = measured(argv, {}, bench.url, bench.core)
         summary = json.loads(Path(folder, "profile_export_aiperf.json").read_text())
         rows = [json.loads(line) for line in Path(folder, "profile_export.jsonl").read_text().splitlines()]
-    complete(
-        "aiperf", [str(row["error"] or "") for row in rows if "error" in row] or [""] * len(rows), streams
-    )
+    complete([str(row["error"] or "") for row in rows if "error" in row] or [""] * len(rows), streams)
     sent = dict(zip(stats["ids"], stats["sent"], strict=True))
     pairs = [
         (
