@@ -11,7 +11,7 @@ import os
 import subprocess
 import time
 from contextlib import suppress
-from functools import cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from . import beside, commands, docker, log, port, process, record
@@ -158,7 +158,7 @@ def state(request: Request, client: Client) -> dict[str, Any]:
     return answer
 
 
-@cache
+@lru_cache(maxsize=None)  # noqa: UP033  # no functools.cache in CPython 3.8
 def _digest(identity: str) -> str:
     """The registry's digest of an image, else the image's own id: a name alone may mean another tomorrow."""
     found = docker.image(identity) or {}

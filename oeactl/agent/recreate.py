@@ -12,6 +12,7 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import arguments, docker
+from .adoption import is_secret
 from .steps import reach
 from .wire import AgentError
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 LABEL = "oeactl.files"
 ADDED = "oeactl.added"
+MAKE_S = 600.0  # docker may have to lay out an image
 
 
 class Addition(NamedTuple):
@@ -179,7 +181,9 @@ def _make(
             command = [*wanted.before[1:], document["Path"], *document["Args"]]
     spare = spare_name(name)
     reach("create container", spare)
-    docker.do(["create", "--pull", "never", "--name", spare, *flags, made.image, *command], timeout_s=600.0)
+    flags, secrets = _secrets_apart(flags)
+    words = ["create", "--pull", "never", "--name", spare, *flags, made.image, *command]
+    docker.do(words, {"env": secrets}, timeout_s=MAKE_S)
     created = docker.by_name(spare)
     assert created is not None
     unlike = arguments.differences(document, without(created.document))
@@ -187,6 +191,16 @@ def _make(
         docker.do(["rm", spare])
         what = f"docker does not make a container like {name} from its own arguments"
         raise AgentError("refused", what, name, "patch_mode: inplace leaves the container as it is", unlike)
+
+
+def _secrets_apart(flags: list[str]) -> tuple[list[str], dict[str, str]]:
+    """``-e NAME`` for a secret, which docker takes from its own environment: no command line shows it."""
+    kept, secrets = list(flags), {}
+    for at in range(1, len(flags)):
+        name, equals, value = flags[at].partition("=")
+        if flags[at - 1] == "-e" and equals and is_secret(name):
+            kept[at], secrets[name] = name, value
+    return kept, secrets
 
 
 def _without_entrypoint(flags: list[str]) -> list[str]:

@@ -33,7 +33,8 @@ def status_lines(status: Status) -> Any:
         text.append(f"{value}\n", style)
 
     engine, journal = status.survey.engine, status.survey.journal
-    row("host", f"{status.host} ({status.survey.host.user}@{status.survey.host.hostname})")
+    seen = status.survey.host
+    row("host", f"{status.host} ({seen.user}@{seen.hostname})" if seen.hostname else status.host)
     for node in status.survey.nodes:
         release = f"{node.engine.package} {node.engine.version or '(no version)'}"
         where = f"{node.host.user}@{node.host.hostname}, {release}, {node.engine.root}"

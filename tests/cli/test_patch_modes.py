@@ -57,7 +57,10 @@ def like(found: dict[str, Any]) -> dict[str, Any]:
 def test_the_owners_container_is_kept_and_comes_back_as_it_was(place: DockerWorld, mode: str) -> None:
     place.oeactl("start")
     owned = place.inspect()
+    (place.folder / "docker" / "argv").unlink()
     assert place.oeactl("patch", "--recipe", "note", "--yes")["live"] == "restarted"
+    sent = (place.folder / "docker" / "argv").read_text()
+    assert "'create'" in sent and "hf_very_secret" not in sent, "a secret is in no command line"
     patched = place.inspect()
     assert patched["Id"] != owned["Id"] and like(patched) == like(owned)
     assert b"NOTED" in place.file(ROUTER) and place.file(ATTENTION) == ORIGINAL[ATTENTION]

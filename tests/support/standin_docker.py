@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 
 from tests.support.standin_engine import (
+    ROOT,
     Failure,
     begin,
     change,
@@ -85,6 +86,8 @@ def main(words: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    with (ROOT / "argv").open("a") as told:
+        told.write(f"{sys.argv[1:]}\n")
     try:
         sys.exit(main(sys.argv[1:]))
     except Failure as failure:
