@@ -17,8 +17,10 @@ Choice = tuple[str, str]  # ("--set", "k0")
 
 
 def again(run: Run, host: str | None = None) -> tuple[str, ...] | None:
-    """argv from ``oeactl`` on; None where no one command makes these arms. host: instead of the run's own."""
+    """argv from ``oeactl`` on; None where no one command does. host: instead of the run's own."""
     plan = run.plan
+    if plan.what == "import":
+        return None
     if plan.what == "bench":
         return (
             "oeactl",

@@ -12,7 +12,7 @@ from oeactl.core.host import Value
 from oeactl.core.load import Measurement, Point
 from oeactl.core.metrics import Spread
 from oeactl.core.results import same_level
-from oeactl.core.run import PointRecord, Run, Trial
+from oeactl.core.run import Arm, PointRecord, Run, Trial
 
 Figure = Callable[[PointRecord, Measurement], float | None]
 
@@ -30,6 +30,12 @@ def levels(run: Run) -> tuple[Point, ...]:
         return (point.input_len, point.rate or 0.0, point.concurrency)
 
     return tuple(sorted(run.plan.sweep.points, key=weight))
+
+
+def build_of(run: Run, arm: Arm) -> str:
+    """What an arm is; of an engine that nobody could look at, that it is as it ran."""
+    seen = not run.trials or run.trials[0].engine.root is not None
+    return arm.described if seen else "as it ran, its files unseen"
 
 
 class Line(Value, frozen=True, kw_only=True):

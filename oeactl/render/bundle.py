@@ -11,6 +11,7 @@ from typing import Any
 
 from oeactl.core.bundle import MANIFEST, SCRIPT, SUMS, TOOL
 from oeactl.core.run import Run
+from oeactl.render.commands import no_command
 
 
 def bundle_readme(run: Run, manifest: Mapping[str, Any]) -> str:
@@ -27,7 +28,7 @@ def bundle_readme(run: Run, manifest: Mapping[str, Any]) -> str:
         "",
         "## Again, with oeactl",
         "",
-        *_again(manifest),
+        *_again(run, manifest),
         "",
         "## By hand",
         "",
@@ -59,9 +60,9 @@ def _ground(run: Run, manifest: Mapping[str, Any]) -> Iterator[str]:
         yield f"- not here: the prompts, {sweep.dataset_file}, sha256 {sweep.dataset_sha256}"
 
 
-def _again(manifest: Mapping[str, Any]) -> Iterator[str]:
+def _again(run: Run, manifest: Mapping[str, Any]) -> Iterator[str]:
     if manifest["command"] is None:
-        yield "No one command makes these arms; `plan.json` of the run names each."
+        yield no_command(run)
         return
     yield "1. `hosts.yaml` says how the server was begun: change there what is other on your machine."
     yield f"2. `python3 -m venv venv && venv/bin/pip install -r {TOOL}/requirements.txt`"

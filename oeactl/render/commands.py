@@ -18,6 +18,14 @@ def own_command(run: Run) -> str | None:
     return None if words is None else shlex.join(words)
 
 
+def no_command(run: Run) -> str:
+    """Why there is none."""
+    if run.plan.what == "import":
+        files = ", ".join(f"{one.name} (sha256 {one.sha256[:12]}…)" for one in run.plan.imported)
+        return f"Another tool measured this; oeactl imported {files}."
+    return "No one command makes these arms; `plan.json` of the run names each."
+
+
 def launch_command(run: Run, arm: str) -> str | None:
     """How an arm's server is begun, environment first; None where that was not kept."""
     for trial in run.trials:

@@ -11,7 +11,7 @@ from importlib.resources import files
 
 from oeactl.core.experiment import Verdict
 from oeactl.core.run import Run, Trial
-from oeactl.core.series import card_spread, counted, lines
+from oeactl.core.series import build_of, card_spread, counted, lines
 from oeactl.render import page_tables as tables
 from oeactl.render.axes import mark, svg
 from oeactl.render.experiment import failure_lines, verdict_lines
@@ -40,6 +40,12 @@ _BIG = {
 }
 
 
+_UNCOMPARED = {
+    "bench": "One server start, measured as it ran: figures of this start, not a comparison.",
+    "import": "Figures that another tool measured, as its files tell them: not a comparison.",
+}
+
+
 def html_report(run: Run) -> str:
     """The whole file."""
     style = files("oeactl.render").joinpath("report.css").read_text(encoding="utf-8")
@@ -62,7 +68,7 @@ def title_of(run: Run) -> str:
     """'oea (k0=4) against pristine', or what a bench measured."""
     arms = run.plan.arms
     if run.plan.design is None:
-        return f"{arms[0].described} as it runs"
+        return f"{run.plan.label}: {build_of(run, arms[0])}"
     if run.plan.what == "aa":
         return f"{arms[0].described} against itself"
     if len(arms) == 2:
@@ -83,7 +89,7 @@ def _opening(run: Run) -> Iterator[Child]:
         yield el(
             "div",
             el("div", "No verdict", class_="says"),
-            el("p", "One server start, measured as it ran: figures of this start, not a comparison."),
+            el("p", _UNCOMPARED["import" if run.plan.what == "import" else "bench"]),
             class_="verdict none",
         )
     elif not (run.analysis and run.analysis.verdicts):
@@ -93,7 +99,7 @@ def _opening(run: Run) -> Iterator[Child]:
     yield el(
         "ul",
         [
-            el("li", sample(at), el("span", el("b", arm.name), f" {arm.described}"))
+            el("li", sample(at), el("span", el("b", arm.name), f" {build_of(run, arm)}"))
             for at, arm in enumerate(run.plan.arms)
         ],
         class_="arms",

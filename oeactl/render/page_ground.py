@@ -12,7 +12,7 @@ from oeactl.core.change import Change
 from oeactl.core.compare import changed_arguments
 from oeactl.core.run import Run, Trial
 from oeactl.core.series import counted, level_name
-from oeactl.render.commands import client_commands, launch_command, own_command
+from oeactl.render.commands import client_commands, launch_command, no_command, own_command
 from oeactl.render.experiment import duration, sees
 from oeactl.render.markup import Child, Markup, el, joined, table
 
@@ -34,7 +34,9 @@ def plan_part(run: Run) -> Markup:
         ("requests a level", ", ".join(dict.fromkeys(str(point.requests) for point in points))),
         (
             "prompts",
-            f"{sweep.dataset}{f' ({sweep.dataset_file})' if sweep.dataset_file else ''}, seed {sweep.seed}",
+            sweep.dataset
+            + (f" ({sweep.dataset_file})" if sweep.dataset_file else "")
+            + ("" if sweep.seed is None else f", seed {sweep.seed}"),
         ),
     ]
     if design is not None:
@@ -65,7 +67,11 @@ def change_part(run: Run) -> Markup:
     """Each arm's difference from the engine as it was, the recipe it came from, and the files' hashes."""
     changing = [arm for arm in run.plan.arms if arm.recipes or arm.args or arm.env]
     if not changing:
-        return el("p", "Nothing: every trial ran the engine as it was.", class_="soft")
+        seen = not run.trials or run.trials[0].engine.root is not None
+        told = (
+            "Nothing: every trial ran the engine as it was." if seen else "Not known: nobody saw its files."
+        )
+        return el("p", told, class_="soft")
     kept = {change.arm: change for change in run.changes}
     made: list[Child] = []
     for arm in changing:
@@ -202,9 +208,7 @@ def again_part(run: Run) -> Markup:
     own = own_command(run)
     made: list[Child] = []
     if own is None:
-        made.append(
-            el("p", "No one command makes these arms; the plan in the run's folder does.", class_="soft")
-        )
+        made.append(el("p", no_command(run), class_="soft"))
     else:
         made.append(el("pre", own, class_="wrap"))
     made.append(

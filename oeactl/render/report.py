@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from oeactl.core.run import Plan, Run, Trial
 from oeactl.core.series import counted, figure_of, level_name, levels, mean, output_rate
-from oeactl.render.commands import client_commands, launch_command, own_command
+from oeactl.render.commands import client_commands, launch_command, no_command, own_command
 from oeactl.render.experiment import arm_lines, failure_lines, verdict_lines
 from oeactl.render.figures import effect_text
 from oeactl.render.markdown import code, folded, table
@@ -156,7 +156,7 @@ def _commands(run: Run) -> Iterator[str]:
     if own is not None:
         yield from code(own, "bash")
     else:
-        yield "No one command makes these arms; `plan.json` of the run names them."
+        yield no_command(run)
     yield ""
     yield _beforehand(run.plan)
     for arm in run.plan.arms:

@@ -13,9 +13,9 @@ from oeactl.core.compare import differences, forbidding
 from oeactl.core.experiment import Verdict
 from oeactl.core.load import Point
 from oeactl.core.run import Run
-from oeactl.core.series import Figure, level_name, levels, mean, mean_tpot_ms, output_rate
+from oeactl.core.series import Figure, build_of, level_name, levels, mean, mean_tpot_ms, output_rate
 from oeactl.errors import Refused
-from oeactl.render.commands import own_command
+from oeactl.render.commands import no_command, own_command
 from oeactl.render.figures import effect_text
 from oeactl.render.markdown import code, table
 from oeactl.render.meaning import meanings
@@ -45,7 +45,7 @@ def _builds(runs: Sequence[Run]) -> Iterator[str]:
     yield from ("## Output tokens a second, context by concurrency", "")
     for warns, words in dict.fromkeys(one for run in runs for one in meanings(run)):
         yield from (f"**{words}**" if warns else words, "")
-    builds = list(dict.fromkeys(arm.described for run in runs for arm in run.plan.arms))
+    builds = list(dict.fromkeys(build_of(run, arm) for run in runs for arm in run.plan.arms))
     for described in builds:
         yield from (f"### {described}", "")
         yield from _matrix(runs, described, output_rate, 1)
@@ -62,7 +62,7 @@ def _matrix(runs: Sequence[Run], described: str, figure: Figure, places: int) ->
     cells: dict[tuple[tuple[int, int], str], str] = {}
     for run in runs:
         for arm in run.plan.arms:
-            for level in levels(run) if arm.described == described else ():
+            for level in levels(run) if build_of(run, arm) == described else ():
                 value = mean(run, arm.name, level, figure)
                 if value is not None:
                     cells[_context(level), level_name(level)] = number(value, places)
@@ -110,7 +110,7 @@ def _context(point: Point) -> tuple[int, int]:
 
 def _again(runs: Sequence[Run]) -> Iterator[str]:
     yield from ("### Commands", "")
-    told = [own_command(run) or f"# {run.plan.run_id}: plan.json names its arms" for run in runs]
+    told = [own_command(run) or f"# {run.plan.run_id}: {no_command(run)}" for run in runs]
     yield from code("\n".join(told), "bash")
     names = ", ".join(run.plan.run_id for run in runs)
     yield from ("", f"Runs: {names}. A dash was not measured, or is void.")

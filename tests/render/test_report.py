@@ -17,7 +17,7 @@ from oeactl.core.load import Cell, make_sweep
 from oeactl.core.matrix import by_context
 from oeactl.core.provenance import EngineRecord
 from oeactl.core.results import analyse
-from oeactl.core.run import AppliedRecipe, Arm, Run, Sending
+from oeactl.core.run import AppliedRecipe, Arm, ImportedFile, Run, Sending
 from oeactl.errors import Refused
 from oeactl.render.page import html_report
 from oeactl.render.report import pr_report
@@ -129,6 +129,26 @@ def test_a_bench_is_told_without_a_verdict() -> None:
     text = text_of(html_report(a_rich_bench()))
     assert "not a comparison" in text and "faster" not in text
     assert "if uniform" in text
+
+
+def test_what_another_tool_measured_is_told_as_such() -> None:
+    run = a_run()
+    trial = run.trials[0]
+    engine = msgspec.structs.replace(trial.engine, root=None)
+    plan = msgspec.structs.replace(
+        run.plan,
+        what="import",
+        sweep=msgspec.structs.replace(run.plan.sweep, seed=None),
+        arms=(Arm(name="A"),),
+        imported=(ImportedFile(name="vllm.json", sha256="ab" * 32, bytes=9),),
+    )
+    trials = (msgspec.structs.replace(trial, engine=engine, recipes=()),)
+    imported = msgspec.structs.replace(run, plan=plan, trials=trials)
+    page, wiki = text_of(html_report(imported)), wiki_page([imported])
+    for text in (page, wiki):
+        assert "pristine" not in text and "imported vllm.json (sha256 abababababab" in text
+    assert "Figures that another tool measured" in page and "nobody saw its files" in page
+    assert again(imported) is None and "None" not in page
 
 
 def test_a_pull_request_gets_what_reviewers_ask_in_their_order() -> None:
