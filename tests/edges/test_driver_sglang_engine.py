@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from oeactl.core.figures import dated
 from oeactl.core.gates import failures, judge
 from oeactl.core.load import Point, make_point
 from oeactl.core.provenance import DriverRecord
@@ -65,7 +67,8 @@ class Handler(BaseHTTPRequestHandler):
             self._answer(500, {"error": "no"})
             return
         asked = request["sampling_params"]["max_new_tokens"]
-        self._stream(asked - 1 if trick == "short" else asked, silent=trick == "silent")
+        pause_s = 0.35 if trick == "slow" else 0.0
+        self._stream(asked - 1 if trick == "short" else asked, silent=trick == "silent", pause_s=pause_s)
 
     def _answer(self, status: int, body: dict[str, Any]) -> None:
         data = json.dumps(body).encode()
@@ -74,11 +77,12 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data)
 
-    def _stream(self, tokens: int, *, silent: bool) -> None:
+    def _stream(self, tokens: int, *, silent: bool, pause_s: float) -> None:
         """Cumulative text and counts, an event a token; silent: errors in a stream that began with 200."""
         self.send_response(200)
         self.end_headers()
         for count in range(1, tokens + 1):
+            time.sleep(pause_s)
             event: dict[str, Any] = {"text": "a " * count, "meta_info": {"completion_tokens": count}}
             if silent:
                 event = {"error": {"message": "out of memory"}}
@@ -168,7 +172,7 @@ def test_a_server_that_answers_well_is_measured_each_prompt_sent_once_at_the_len
     driver: SglangClient, trickster: Trickster
 ) -> None:
     """The client's own warm-up, switched off, would have sent the first prompt twice."""
-    measured, watched = measure(driver, trickster, "none")
+    measured, watched = measure(driver, trickster, "slow")
     assert measured.failure is None
     assert measured.measurement is not None
     assert (measured.measurement.completed, measured.measurement.output_tokens) == (4, 24)
@@ -177,6 +181,9 @@ def test_a_server_that_answers_well_is_measured_each_prompt_sent_once_at_the_len
     assert len(trickster.prompts) == len(set(trickster.prompts)) == 4
     assert {len(prompt) for prompt in trickster.prompts} == {8}
     assert max(max(prompt) for prompt in trickster.prompts) < VOCABULARY
+    assert measured.client is not None and 0 <= measured.client.busiest_core < 1.5
+    when = dated(measured.requests, POINT.concurrency, measured.measurement.duration_s)
+    assert when is not None and when.sent_s is not None and max(when.sent_s) > 2.0
     assert KEY not in repr(measured)
     assert trickster.keys == {f"Bearer {KEY}"}
 

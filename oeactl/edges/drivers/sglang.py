@@ -268,14 +268,18 @@ class _Shown:
 
     def client(self, spent: Sequence[Spent]) -> ClientLoad | None:
         """Its CPU while the bar moved; None where that was too short to tell."""
-        on = [one for one in spent if self._bar and self._bar[0] <= one.lines < self._bar[-1]]
-        if len(on) < 2 or on[-1].at_s - on[0].at_s < _LEAST_S:
+        if not self._bar:
             return None
-        cpu_s = on[-1].cpu_s - on[0].cpu_s
+        # A line comes with the CPU of its moment, so the last moment before a line was said is its own.
+        begun = [one for one in spent if one.lines < self._bar[0]]
+        ended = [one for one in spent if one.lines < self._bar[-1]]
+        if not begun or ended[-1].at_s - begun[-1].at_s < _LEAST_S:
+            return None
+        cpu_s = ended[-1].cpu_s - begun[-1].cpu_s
         return ClientLoad(
             processes=1,
             cpu_s=cpu_s,
-            busiest_core=cpu_s / (on[-1].at_s - on[0].at_s),
+            busiest_core=cpu_s / (ended[-1].at_s - begun[-1].at_s),
             lag_mean_ms=None,
             lag_p99_ms=None,
             lag_max_ms=None,
