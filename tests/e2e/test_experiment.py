@@ -1,6 +1,6 @@
 """Long comparisons on a real SGLang: a planted sleep regresses it, nothing is nothing, a kill is resumed.
 
-That OEA improves it is in test_improvement.py, which `make test` runs.
+That OEA improves it is in test_improvement.py.
 """
 
 from __future__ import annotations
