@@ -12,7 +12,7 @@ import pytest
 from tests.support.docker_world import IMAGE, NAME, NAMESPACES, DockerWorld, docker_world
 
 pytestmark = [
-    pytest.mark.timeout(120),
+    pytest.mark.timeout(300),
     pytest.mark.skipif(not NAMESPACES, reason="mount namespaces are not to be had here"),
 ]
 KEY = "sk-very-secret"

@@ -12,7 +12,7 @@ from tests.support.docker_world import NAME, NAMESPACES, DockerWorld, docker_wor
 from tests.support.engine_tree import ATTENTION, ORIGINAL, ROUTER
 
 pytestmark = [
-    pytest.mark.timeout(120),
+    pytest.mark.timeout(300),
     pytest.mark.skipif(not NAMESPACES, reason="mount namespaces are not to be had here"),
 ]
 
@@ -63,6 +63,7 @@ def test_a_patch_in_place_is_not_lost_by_a_start_though_the_file_changed(place: 
     assert place.inspect()["Id"] != identity, "without a recipe in it, what the file says counts"
 
 
+@pytest.mark.e2e
 def test_a_service_that_its_owner_made_anew_is_noticed(place: DockerWorld) -> None:
     place.oeactl("start")
     place.oeactl("patch", "--recipe", "note", "--yes")

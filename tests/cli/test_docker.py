@@ -16,7 +16,7 @@ from tests.support.docker_world import IMAGE, NAME, NAMESPACES, RECIPE, DockerWo
 from tests.support.engine_tree import ATTENTION, ORIGINAL, ROUTER
 
 pytestmark = [
-    pytest.mark.timeout(120),
+    pytest.mark.timeout(300),
     pytest.mark.skipif(not NAMESPACES, reason="mount namespaces are not to be had here"),
 ]
 

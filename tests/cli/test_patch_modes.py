@@ -14,7 +14,7 @@ from tests.support.docker_world import CASE, IMAGE, NAME, NAMESPACES, RECIPE, Do
 from tests.support.engine_tree import ATTENTION, ORIGINAL, ROUTER
 
 pytestmark = [
-    pytest.mark.timeout(120),
+    pytest.mark.timeout(300),
     pytest.mark.skipif(not NAMESPACES, reason="mount namespaces are not to be had here"),
 ]
 SECOND = RECIPE.replace("id: note", "id: second").replace("NOTED", "TWICE")
