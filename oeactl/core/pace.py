@@ -14,10 +14,14 @@ _LEAST_S = 1.0
 
 
 class Pace:
-    """Told now and then how far a burst is. planned: requests; duration_s: where that ends it instead."""
+    """Told now and then how far a burst is. planned: requests; duration_s: where that ends it instead.
 
-    def __init__(self, planned: int, *, duration_s: float | None = None) -> None:
+    streams: at once; before so many are over nothing tells how long the others take.
+    """
+
+    def __init__(self, planned: int, *, streams: int = 1, duration_s: float | None = None) -> None:
         self._planned = planned
+        self._streams = streams
         self._duration_s = duration_s
         self._told: deque[tuple[float, int]] = deque()
 
@@ -41,7 +45,7 @@ class Pace:
     def _left(self, elapsed_s: float, over: int) -> float | None:
         if self._duration_s is not None:
             return max(0.0, self._duration_s - elapsed_s)
-        return (self._planned - over) * elapsed_s / over if 0 < over < self._planned else None
+        return (self._planned - over) * elapsed_s / over if self._streams <= over < self._planned else None
 
 
 def clock(seconds: float) -> str:

@@ -31,6 +31,12 @@ def test_at_the_beginning_nothing_is_guessed() -> None:
     assert pace.line(2.0, over=0, failed=0, tokens=33) == "2 s, 20 tok/s now"
 
 
+def test_before_the_first_wave_is_over_its_end_is_not_guessed() -> None:
+    pace = Pace(160, streams=16)
+    assert "left" not in pace.line(6.0, over=1, failed=0, tokens=32)
+    assert pace.line(8.0, over=16, failed=0, tokens=512).endswith("about 1:12 left")
+
+
 def test_failures_are_told_and_nothing_is_left_at_the_end() -> None:
     pace = Pace(4)
     pace.line(1.0, over=1, failed=1, tokens=0)

@@ -291,7 +291,7 @@ class _Shown:
     def __init__(self, request: PointRequest, progress: Progress) -> None:
         timed = request.point.duration_s if request.phase == "measured" else None
         self._total = None if timed else request.requests
-        self._pace = Pace(request.requests, duration_s=timed)
+        self._pace = Pace(request.requests, streams=request.point.concurrency, duration_s=timed)
         self._word = "requests" if request.phase == "measured" else "warm-up requests"
         self._progress = progress
 

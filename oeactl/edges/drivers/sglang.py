@@ -243,7 +243,7 @@ class _Shown:
         self._request = request
         self._progress = progress
         self._clock = clock
-        self._pace = Pace(request.requests)
+        self._pace = Pace(request.requests, streams=request.point.concurrency)
         self._lines = 0
         self._bar: list[int] = []
         self._begun_at = 0.0
