@@ -234,11 +234,13 @@ def supervise(doc: Doc, log: Path) -> None:
         stopping = folder(doc) / "stopping"
         again = doc["HostConfig"]["RestartPolicy"]["Name"] == "always" and not stopping.exists()
         keep(doc, running=False, restarting=again, pid=0, exit=code)
-        time.sleep(0.3)
-        if not again or stopping.exists():
-            keep(doc, restarting=False)
+        if not again:  # whoever reads that may remove the folder, so nothing is written any more
             if doc["HostConfig"]["AutoRemove"]:
                 shutil.rmtree(folder(doc))
+            return
+        time.sleep(0.3)
+        if stopping.exists():
+            keep(doc, restarting=False)
             return
         restarts += 1
 
