@@ -1,4 +1,5 @@
-"""What holds for every test: a Ctrl-C reaches the commands that it is sent to, and files stay together.
+"""What holds for every test: a Ctrl-C reaches the commands that it is sent to, the record of patched hosts is
+not the one of whoever runs the tests, and files stay together.
 
 A run in the background of a script is begun with SIGINT and SIGHUP ignored, and hands that on to every child.
 Where several processes share the tests (``-n``), each file is one's, and the tests on a real engine are the
@@ -7,6 +8,7 @@ last and all one's: they take the machine for themselves, and some measure.
 
 from __future__ import annotations
 
+import os
 import signal
 
 import pytest
@@ -24,3 +26,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _on_an_engine(item: pytest.Item) -> bool:
     return item.get_closest_marker("engine") is not None
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _record(tmp_path_factory: pytest.TempPathFactory) -> None:
+    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("record"))
