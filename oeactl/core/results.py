@@ -39,7 +39,7 @@ KINDS: dict[str, type] = {
     "change": Change,
 }
 _LABEL = re.compile(r"[^a-z0-9]+")
-#: Of the server's environment only what bears on speed and names no secret is kept.
+#: Of the server's environment only what bears on speed, or on which engine runs, and names no secret is kept.
 _ENVIRONMENT = re.compile(
     r"(NCCL|CUDA|SGLANG|SGL|TORCH|TORCHINDUCTOR|TRITON|FLASHINFER|OMP|MKL|KMP|UCX|NVIDIA|HSA|HIP|ROCM|VLLM)_"
     r"[A-Z0-9_]+|TORCHDYNAMO_DISABLE|PYTHONPATH|HF_HUB_OFFLINE|ENGINE_STUBS|OEACTL_PROOF"

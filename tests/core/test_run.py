@@ -104,10 +104,11 @@ def test_of_the_environment_only_what_bears_on_speed_is_kept_and_no_secret() -> 
             "SGLANG_API_KEY": "not-a-real-key",
             "HF_TOKEN": "not-a-real-token",
             "HOME": "/root",
+            "PATH": "/x",
             "PYTHONPATH": "/x",
         }
     )
-    assert kept == {"NCCL_P2P_LEVEL": "SYS", "OMP_NUM_THREADS": "1"}
+    assert kept == {"NCCL_P2P_LEVEL": "SYS", "OMP_NUM_THREADS": "1", "PYTHONPATH": "/x"}
 
 
 def test_numbers_that_json_lacks_become_their_names() -> None:
