@@ -30,10 +30,10 @@ fetch: $(READY)
 compat: $(READY)
 	$(RUN) -m tests.support.fetch --every-release
 	$(OFFLINE) $(RUN) -m tests.support.compat
-	$(OFFLINE) $(RUN) -m pytest -m compat
+	$(OFFLINE) $(RUN) -m pytest $(SHARED) -m compat
 
 e2e: fetch
-	$(OFFLINE) $(RUN) -m pytest -m e2e
+	$(OFFLINE) $(RUN) -m pytest $(SHARED) -m e2e
 
 demo: $(READY)
 	$(RUN) demo/engine/install.py

@@ -81,9 +81,9 @@ class Processes:
 
     def watch(self) -> None:
         while not self._over.wait(0.002):
-            for path in Path("/proc").glob("[0-9]*/cmdline"):
+            for process in Path("/proc").glob("[0-9]*"):
                 with suppress(OSError):
-                    line = path.read_bytes()
+                    line = (process / "cmdline").read_bytes()
                     if STANDIN.name.encode() not in line:
                         self.seen.add(line)
 

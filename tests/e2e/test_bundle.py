@@ -14,7 +14,7 @@ import pytest
 
 from tests.e2e.conftest import Project
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.engine, pytest.mark.e2e, pytest.mark.timeout(1500)]
 LOAD = ("--driver", "light", "--concurrency", "16", "--requests", "96", "--pairs", "2", "--no-warm", "--yes")
 
 

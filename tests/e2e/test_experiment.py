@@ -17,7 +17,7 @@ import pytest
 from tests.e2e.comparing import LOAD, compared, decided, verdict
 from tests.e2e.conftest import Project
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.engine, pytest.mark.e2e, pytest.mark.timeout(1800)]
 
 SLEEPY = """\
 id: sleepy
