@@ -9,7 +9,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 VENV := .venv
 RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready-$(shell cat requirements-dev.lock pyproject.toml | cksum | tr -d ' ')
-SHARED := -n 3 --dist loadgroup --no-loadscope-reorder
+SHARED := -n 3 --no-loadscope-reorder
 OFFLINE := $(RUN) tests/support/offline.py
 
 .PHONY: demo test lint fetch compat e2e bench docs clean

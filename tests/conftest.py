@@ -1,15 +1,14 @@
 """What holds for every test: a Ctrl-C reaches the commands that it is sent to, the record of patched hosts is
-not the one of whoever runs the tests, and files stay together.
+not the one of whoever runs the tests, and where several processes share them (``-n``), who gets which.
 
 A run in the background of a script is begun with SIGINT and SIGHUP ignored, and hands that on to every child.
-Where several processes share the tests (``-n``), each file is one's, and the tests on a real engine are the
-last and all one's: they take the machine for themselves, and some measure.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+from typing import Any
 
 import pytest
 
@@ -17,17 +16,36 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=_on_an_engine)
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group("engine" if _on_an_engine(item) else item.location[0]))
-
-
-def _on_an_engine(item: pytest.Item) -> bool:
-    return item.get_closest_marker("engine") is not None
-
-
 @pytest.fixture(scope="session", autouse=True)
 def _record(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("record"))
+
+
+def _unit(nodeid: str) -> str:
+    """What one process gets as a whole: a file, or all that start a real engine.
+
+    An engine takes the machine for itself, and some of its tests measure: they run one after the other.
+    """
+    file = nodeid.partition("::")[0]
+    return "engine" if "/e2e/" in file or file.endswith("_engine.py") else file
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What computes on the engine's libraries takes longest and comes first, the engines themselves last."""
+
+    def turn(item: pytest.Item) -> int:
+        alone = _unit(item.nodeid) == "engine"
+        return 2 if alone else 0 if item.get_closest_marker("engine") else 1
+
+    items.sort(key=turn)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByUnit(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return _unit(nodeid)
+
+    return ByUnit(config, log)
