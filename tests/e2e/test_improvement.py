@@ -1,4 +1,4 @@
-"""OEA makes a real SGLang faster, and oeactl says so: three pairs of restarts on this CPU, minutes long."""
+"""OEA makes a real SGLang faster, and oeactl says so: three pairs of restarts on this CPU, three minutes long."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from tests.e2e.comparing import decided, verdict
 from tests.e2e.conftest import Project
 
-pytestmark = [pytest.mark.engine, pytest.mark.e2e, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(1500)]
 
 
 def test_oea_comes_out_improved(local: Project) -> None:
