@@ -1,4 +1,4 @@
-"""OEA makes a real SGLang faster, and oeactl says so: three pairs of restarts on this CPU, three minutes long."""
+"""OEA makes a real SGLang faster, and oeactl says so: three pairs of restarts on this CPU."""
 
 from __future__ import annotations
 
