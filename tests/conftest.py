@@ -22,19 +22,16 @@ def _record(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 def _unit(nodeid: str) -> str:
-    """What one process gets as a whole: a file, or all that start a real engine.
-
-    An engine takes the machine for itself, and some of its tests measure: they run one after the other.
-    """
+    """What one process gets as a whole: a file, or all that measure on a real engine, one after the other."""
     file = nodeid.partition("::")[0]
-    return "engine" if "/e2e/" in file or file.endswith("_engine.py") else file
+    return "alone" if "/e2e/" in file else file
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What computes on the engine's libraries takes longest and comes first, the engines themselves last."""
+    """What needs the engine takes longest and comes first; what measures it comes last, in quiet."""
 
     def turn(item: pytest.Item) -> int:
-        alone = _unit(item.nodeid) == "engine"
+        alone = _unit(item.nodeid) == "alone"
         return 2 if alone else 0 if item.get_closest_marker("engine") else 1
 
     items.sort(key=turn)
