@@ -188,11 +188,11 @@ def test_the_engine_s_own_account_is_asked_on_its_host(server: Server, cards: Ca
     assert found.kv_share is not None and found.kv_share.mean == 0.125
 
 
-def test_a_server_without_metrics_is_asked_once(server: Server, cards: Cards) -> None:
-    server.texts, server.connections = {}, 0
-    found = looked(lambda taken: len(taken) > 2, url=server.url)
+def test_a_server_without_metrics_is_asked_once(cards: Cards) -> None:
+    with serving(paced()) as bare:
+        found = looked(lambda taken: len(taken) > 2, url=bare.url)
     assert (found.engine, found.unseen["metrics"]) == (None, "/metrics was answered 404")
-    assert server.connections == 1
+    assert bare.paths == ["/metrics"]
 
 
 def test_nothing_of_it_is_left_when_the_block_ends(cards: Cards) -> None:

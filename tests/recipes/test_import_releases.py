@@ -15,7 +15,7 @@ from tests.support.surveys import HOLDER, survey_of
 from tests.support.wheels import EVERY_RELEASE, engine_file
 
 NAMES = ("sglang/srt/layers/moe/topk.py", "sglang/srt/layers/radix_attention.py")
-QUICK = {("0.5.8.post1", "0.5.9"), ("0.5.9", "0.5.12")}
+QUICK = {("0.5.22", "0.5.23"), ("0.5.9", "0.5.12")}
 """A few lines, and three releases at once: 84 edits. ``make compat`` imports every step there was."""
 PAIRS = [
     pytest.param(*pair, marks=pytest.mark.network if pair in QUICK else pytest.mark.compat)
