@@ -64,25 +64,29 @@ def age_s(ticks: int) -> float:
     return max(0.0, (now_ticks() - ticks) / os.sysconf("SC_CLK_TCK"))
 
 
-def stat(pid: int) -> Stat | None:
+def _fields(pid: int) -> list[bytes] | None:
+    """What the kernel tells of it, from the state on; None once it is gone."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             text = file.read()
     except OSError:
         return None
     # The name stands in parentheses and may hold anything, parentheses and spaces included.
-    fields = text[text.rindex(b")") + 2 :].split()
+    return text[text.rindex(b")") + 2 :].split()
+
+
+def stat(pid: int) -> Stat | None:
+    fields = _fields(pid)
+    if fields is None:
+        return None
     return Stat(pid, int(fields[1]), int(fields[2]), int(fields[3]), fields[0].decode(), int(fields[19]))
 
 
 def cpu_s(pid: int) -> float | None:
     """Seconds of CPU that this process (all its threads, no child) has had so far; None once it is gone."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            text = file.read()
-    except OSError:
+    fields = _fields(pid)
+    if fields is None:
         return None
-    fields = text[text.rindex(b")") + 2 :].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
