@@ -73,13 +73,9 @@ class ServerSpec(Value, frozen=True, kw_only=True):
         return parts.port or (443 if parts.scheme == "https" else 80)
 
 
-class NodeEntry(Value, frozen=True, kw_only=True):
-    """One machine of a server over several: what is its own; the rest is the host's. The first one answers.
+class Reach(Value, frozen=True, kw_only=True):
+    """How a machine is reached, as whom, where its record lies. None: as OpenSSH resolves it (``ssh -G``)."""
 
-    name: for messages, where it is not the address.
-    """
-
-    name: str | None = None
     address: str | None = None
     port: Annotated[int, msgspec.Meta(ge=1, le=65535)] | None = None
     user: str | None = None
@@ -88,6 +84,15 @@ class NodeEntry(Value, frozen=True, kw_only=True):
     ssh_config: str | None = None
     become: Literal["sudo"] | None = None
     state_dir: str | None = None
+
+
+class NodeEntry(Reach, frozen=True, kw_only=True):
+    """One machine of a server over several: what is its own; the rest is the host's. The first one answers.
+
+    name: for messages, where it is not the address.
+    """
+
+    name: str | None = None
     engine: EngineSpec | None = None
     server: ServerSpec | None = None
 
@@ -101,17 +106,9 @@ class BenchSpec(Value, frozen=True, kw_only=True):
     seed: Annotated[int, msgspec.Meta(ge=0)] = 42
 
 
-class Entry(Value, frozen=True, kw_only=True):
-    """The keys of one host in hosts.yaml. None: as OpenSSH resolves it (``ssh -G``)."""
+class Entry(Reach, frozen=True, kw_only=True):
+    """The keys of one host in hosts.yaml."""
 
-    address: str | None = None
-    port: Annotated[int, msgspec.Meta(ge=1, le=65535)] | None = None
-    user: str | None = None
-    identity_file: str | None = None
-    proxy_jump: str | None = None
-    ssh_config: str | None = None
-    become: Literal["sudo"] | None = None
-    state_dir: str | None = None
     engine: EngineSpec = EngineSpec()
     server: ServerSpec | None = None
     nodes: tuple[NodeEntry, ...] = ()
