@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -65,9 +66,22 @@ def predict(
 
     entry = read_hardware(hardware) if hardware is not None else None
     usage = _recorded(call, source) if source is not None else None
-    known = usage or entry
-    experts = experts or (len(usage.counts[0]) if usage else entry.experts if entry else None)
-    top_k = top_k or (known.top_k if known else None)
+    experts = _agreed(
+        "experts a layer",
+        {
+            "--experts": experts,
+            "--from": len(usage.counts[0]) if usage else None,
+            "--hardware": entry.experts if entry else None,
+        },
+    )
+    top_k = _agreed(
+        "experts a token",
+        {
+            "--top-k": top_k,
+            "--from": usage.top_k if usage else None,
+            "--hardware": entry.top_k if entry else None,
+        },
+    )
     if experts is None or top_k is None:
         raise UsageError(
             "how many experts a layer has, and a token uses, is not known",
@@ -84,6 +98,19 @@ def predict(
         baseline_tokens_per_s=baseline,
     )
     call.emit(msgspec.to_builtins(prediction), lambda: prediction_view(prediction, width=call.width))
+
+
+def _agreed(what: str, said: Mapping[str, int | None]) -> int | None:
+    """The one figure that all who name it name; None where nobody does. Raises UsageError."""
+    from oeactl.errors import UsageError
+
+    named = {where: figure for where, figure in said.items() if figure is not None}
+    if len(set(named.values())) > 1:
+        raise UsageError(
+            f"these are of different models: {', '.join(f'{k} has {v}' for k, v in named.items())} {what}",
+            hint="name one of them, or a hardware entry of your own with that model's figures",
+        )
+    return next(iter(named.values()), None)
 
 
 def _recorded(call: Call, name: str) -> Usage:

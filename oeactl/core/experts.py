@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from math import comb
+from math import comb, isfinite
 from typing import Annotated
 
 import msgspec
@@ -21,6 +21,7 @@ from oeactl.core.host import Value
 from oeactl.errors import UsageError
 
 Positive = Annotated[int, msgspec.Meta(ge=1)]
+_NEVER = 1e-15
 _RANGE = re.compile(r"([0-9]{1,6})(?:\.\.([0-9]{1,6}))?")
 
 
@@ -46,6 +47,8 @@ def expected_kept(experts: int, top_k: int, k0: int, batch: int) -> float:
     draws = comb(experts, k0)
     for _ in range(batch):
         small = _one_token_more(small, experts, top_k, k0, draws)
+        if sum(small.values()) < _NEVER:
+            break
     lacking = sum((top_k - size) * chance for size, chance in small.items())
     return expected_distinct(experts, k0, batch) + lacking
 
@@ -165,6 +168,8 @@ def predict(
             "--baseline is what was measured at one batch size on one hardware",
             hint="--hardware NAME --batch 64 --baseline 1200",
         )
+    if baseline_tokens_per_s is not None and not isfinite(baseline_tokens_per_s):
+        raise UsageError(f"{baseline_tokens_per_s} is no rate", where="--baseline")
     rows = [_row(experts, top_k, k0, batch, shares) for batch in batches]
     if hardware is not None:
         rows = [_timed(row, hardware, baseline_tokens_per_s) for row in rows]

@@ -5,17 +5,19 @@ Owns: the table of ``status --experts``, the table and the small plot of ``predi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import log2
 from typing import Any
 
-from oeactl.core.experts import Prediction, expected_distinct
+from oeactl.core.experts import Predicted, Prediction, expected_distinct
 from oeactl.core.routing import ExpertsSeen
 from oeactl.render.columns import Column, fitting, table
 
-_HEIGHT = 12
+_HEIGHT = 16
+_NARROWEST = 24
 _MARKS = "123456789abcdefghijklmnopqrstuvw"
 _ROUTED = "*"
+_LABEL = 7
 
 
 def seen_view(seen: Sequence[ExpertsSeen], *, width: int) -> Any:
@@ -74,13 +76,13 @@ def prediction_view(prediction: Prediction, *, width: int) -> Any:
         f"{prediction.experts} experts, {prediction.top_k} a token, {prediction.source}: distinct experts a "
         "layer and decode step"
     )
-    parts: list[Any] = [Text(head, style="bold"), table(_distinct_columns(prediction, width))]
-    if len(prediction.rows) > 2:
-        parts += [Text(""), Text(_plot(prediction))]
+    parts: list[Any] = [Text(head, style="bold"), *_by_batch(prediction, width, _distinct)]
+    if len(prediction.rows) > 2 and width >= _LABEL + _NARROWEST:
+        parts += [Text(""), Text(_plot(prediction, width)), Text(_legend(prediction))]
     hardware = prediction.hardware
     if hardware is not None:
         parts += [Text(""), Text(hardware.name, style="bold"), Text("\n".join(hardware.arithmetic()))]
-        parts += [Text("MoE time a step, ms"), table(_time_columns(prediction, width))]
+        parts += [Text("MoE time a step, ms"), *_by_batch(prediction, width, _ms)]
     if prediction.baseline_tokens_per_s is not None:
         allowed = ", ".join(
             f"k0={k0}: {rate:,.0f}"
@@ -90,52 +92,63 @@ def prediction_view(prediction: Prediction, *, width: int) -> Any:
     return Group(*parts)
 
 
-def _distinct_columns(prediction: Prediction, width: int) -> tuple[Column, ...]:
-    rows = prediction.rows
-    return fitting(
-        (
-            Column(head="batch", cells=tuple(f"{row.batch}" for row in rows)),
-            Column(head="routed", cells=tuple(f"{row.distinct:.1f}" for row in rows)),
-            *(
-                Column(head=f"k0={k0}", cells=tuple(f"{row.kept[at]:.1f}" for row in rows), keep=1)
-                for at, k0 in enumerate(prediction.k0)
-            ),
+def _distinct(row: Predicted) -> tuple[float | None, tuple[float, ...]]:
+    return row.distinct, row.kept
+
+
+def _ms(row: Predicted) -> tuple[float | None, tuple[float, ...]]:
+    return row.moe_ms, row.moe_ms_kept
+
+
+def _by_batch(
+    prediction: Prediction, width: int, of: Callable[[Predicted], tuple[float | None, tuple[float, ...]]]
+) -> list[Any]:
+    """A table of one figure, a row a batch, a column a k0; the largest k0 give way first, and it is said."""
+    from rich.text import Text
+
+    batches, told = [f"{row.batch}" for row in prediction.rows], [of(row) for row in prediction.rows]
+    columns = (
+        Column(head="batch", cells=tuple(batches)),
+        Column(head="routed", cells=tuple(_number(routed) for routed, _ in told)),
+        *(
+            Column(head=f"k0={k0}", cells=tuple(f"{kept[at]:.1f}" for _, kept in told), keep=1 + at)
+            for at, k0 in enumerate(prediction.k0)
         ),
-        width,
     )
+    kept = fitting(columns, width)
+    hidden = [column.head for column in columns if column not in kept]
+    made: list[Any] = [table(kept)]
+    if hidden:
+        made.append(Text(f"no room for {', '.join(hidden)}; --json has them", style="yellow"))
+    return made
 
 
-def _time_columns(prediction: Prediction, width: int) -> tuple[Column, ...]:
-    rows = prediction.rows
-    return fitting(
-        (
-            Column(head="batch", cells=tuple(f"{row.batch}" for row in rows)),
-            Column(head="routed", cells=tuple(_number(row.moe_ms) for row in rows)),
-            *(
-                Column(head=f"k0={k0}", cells=tuple(f"{row.moe_ms_kept[at]:.1f}" for row in rows), keep=1)
-                for at, k0 in enumerate(prediction.k0)
-            ),
-        ),
-        width,
-    )
-
-
-def _plot(prediction: Prediction) -> str:
+def _plot(prediction: Prediction, width: int) -> str:
     """Batch on a logarithmic axis, distinct experts upwards: ``*`` as routed, a digit each k0."""
-    rows, span = prediction.rows, 4
+    rows = prediction.rows
     first, last = log2(rows[0].batch), log2(rows[-1].batch)
-    columns = max(24, min(60, span * len(rows)))
+    columns = min(max(_NARROWEST, 5 * len(rows)), 60, width - _LABEL)
     grid = [[" "] * (columns + 1) for _ in range(_HEIGHT + 1)]
+    ticks = ""
     for row in rows:
-        x = round((log2(row.batch) - first) / (last - first) * columns)
-        series = [
-            (f"{_MARKS[(k0 - 1) % len(_MARKS)]}", value)
-            for k0, value in zip(prediction.k0, row.kept, strict=True)
-        ]
+        x = round((log2(row.batch) - first) / (last - first) * (columns - 1))
+        tick = f"{row.batch}"
+        start = min(x, columns - len(tick))
+        if start == 0 or start > len(ticks):
+            ticks = f"{ticks:<{start}}{tick}"
+        series = [(_mark(k0), value) for k0, value in zip(prediction.k0, row.kept, strict=True)]
         for mark, value in [*series, (_ROUTED, row.distinct)]:
             grid[_HEIGHT - round(value / prediction.experts * _HEIGHT)][x] = mark
-    labels = {0: f"{prediction.experts}", _HEIGHT // 2: f"{prediction.experts // 2}", _HEIGHT: "0"}
+    quarter = _HEIGHT // 4
+    labels = {at * quarter: f"{prediction.experts * (4 - at) / 4:g}" for at in range(5)}
     lines = [f"{labels.get(at, ''):>5} |{''.join(line).rstrip()}" for at, line in enumerate(grid)]
-    ends = f"{rows[0].batch}{rows[-1].batch!s:>{columns - len(str(rows[0].batch)) + 1}}"
-    legend = f"{_ROUTED} as routed; a digit: what OEA leaves with that k0; batch doubles to the right"
-    return "\n".join([*lines, f"{'':>5} +{'-' * (columns + 1)}", f"{'':>7}{ends}", f"{'':>7}{legend}"])
+    return "\n".join([*lines, f"{'':>5} +{'-' * columns}", f"{'':>{_LABEL}}{ticks}"])
+
+
+def _mark(k0: int) -> str:
+    return _MARKS[(k0 - 1) % len(_MARKS)]
+
+
+def _legend(prediction: Prediction) -> str:
+    marks = ", ".join(_mark(k0) if k0 < 10 else f"{_mark(k0)} ({k0})" for k0 in prediction.k0)
+    return f"{_ROUTED} as routed; {marks}: what OEA leaves with that k0, where nothing hides it"

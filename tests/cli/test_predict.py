@@ -88,3 +88,21 @@ def test_an_entry_of_one_s_own_is_read_strictly(project: Path, capsys: pytest.Ca
     (project / "mine.yaml").write_text("name: mine\ngpus: 1\nbandwith_bytes_per_s: 1e12\n")
     assert main(["predict", "--hardware", "mine.yaml"]) == 2
     assert "mine.yaml:3" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--from", "last", "--experts", "256"),
+        ("--from", "last", "--top-k", "8"),
+        ("--from", "last", "--hardware", "glm-5-nvfp4-8x-rtx-pro-6000"),
+        ("--hardware", "glm-5-nvfp4-8x-rtx-pro-6000", "--experts", "128"),
+    ],
+)
+def test_figures_of_two_models_are_not_mixed(
+    project: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    keep(project, a_plan(), a_trial(recipes=()), USAGE)
+    assert main(["predict", *words]) == 2
+    said = capsys.readouterr().err
+    assert "these are of different models" in said and f"{words[2]} has" in said

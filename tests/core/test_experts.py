@@ -55,6 +55,10 @@ def test_the_formulas_are_what_chance_does(experts: int, top_k: int, k0: int, ba
     assert kept == pytest.approx(expected_kept(experts, top_k, k0, batch), rel=0.015)
 
 
+def test_an_endless_batch_uses_every_expert_and_is_no_endless_sum() -> None:
+    assert expected_kept(256, 8, 1, 10**9) == 256
+
+
 def test_the_figures_of_the_literature_come_out() -> None:
     """N = 256, k = 8 at batch 64, 128, 256; below, the baseline set of k0 = 4."""
     assert [round(expected_distinct(256, 8, b), 1) for b in (64, 128, 256)] == [222.4, 251.6, 255.9]
@@ -114,6 +118,7 @@ def test_time_is_bytes_over_bandwidth_and_tokens_follow_the_shorter_step() -> No
         ({"baseline_tokens_per_s": 10.0}, "one hardware"),
         ({"baseline_tokens_per_s": 10.0, "hardware": A_MODEL, "batches": (1, 2)}, "one batch size"),
         ({"baseline_tokens_per_s": 1e9, "hardware": A_MODEL}, "alone takes"),
+        ({"baseline_tokens_per_s": float("nan"), "hardware": A_MODEL}, "nan is no rate"),
     ],
 )
 def test_what_cannot_be_is_refused(wrong: dict[str, object], says: str) -> None:

@@ -32,13 +32,18 @@ def test_a_prediction_is_a_table_and_a_plot_that_rises_to_the_number_of_experts(
     assert plot[-1].startswith("    0 |*")
 
 
-@pytest.mark.parametrize("width", [20, 40, 80])
-def test_no_line_of_the_tables_is_wider_than_the_terminal(width: int) -> None:
-    made = predict(experts=256, top_k=8, k0=range(1, 9), batches=(1, 512))
-    assert (
-        max(len(line) for line in shown(prediction_view(made, width=width), width=width).splitlines())
-        <= width
-    )
+@pytest.mark.parametrize("width", [20, 31, 40, 80])
+def test_no_line_is_wider_than_the_terminal_and_what_has_no_room_is_named(width: int) -> None:
+    """The plot as well; the k0 that saves least gives way first."""
+    made = predict(experts=256, top_k=8, k0=range(1, 9), batches=(1, 64, 512))
+    lines = shown(prediction_view(made, width=width), width=width + 40).splitlines()
+    drawn = [line for line in lines if "k0=" in line or " |" in line or " +" in line or "512" in line]
+    assert max(len(line) for line in drawn if "no room" not in line) <= width
+    assert bool([line for line in drawn if " |" in line]) == (width > 30)
+    head = next(line for line in lines if "routed" in line)
+    missing = [f"k0={k0}" for k0 in range(1, 9) if f"k0={k0}" not in head]
+    assert missing == [f"k0={k0}" for k0 in range(9 - len(missing), 9)]
+    assert not missing or f"no room for {', '.join(missing)}" in " ".join(lines)
 
 
 def test_the_hardware_that_comes_along_shows_its_arithmetic() -> None:
