@@ -143,3 +143,9 @@ def mean_tpot_ms(_: PointRecord, measured: Measurement) -> float | None:
 
 def distinct_experts(point: PointRecord, _: Measurement) -> float | None:
     return point.experts.distinct_mean if point.experts else None
+
+
+def unseen_because(run: Run) -> tuple[str, ...]:
+    """Why distinct experts were looked for and not seen, each reason once."""
+    looked = [point.experts for trial in counted(run) for point in trial.points if point.experts]
+    return tuple(dict.fromkeys(one.reason for one in looked if one.outcome != "measured"))

@@ -11,7 +11,7 @@ from importlib.resources import files
 
 from oeactl.core.experiment import Verdict
 from oeactl.core.run import Run, Trial
-from oeactl.core.series import build_of, card_spread, counted, lines
+from oeactl.core.series import build_of, card_spread, counted, lines, unseen_because
 from oeactl.render import page_tables as tables
 from oeactl.render.axes import mark, svg
 from oeactl.render.experiment import failure_lines, verdict_lines
@@ -223,10 +223,7 @@ def _experts(run: Run) -> Markup:
     drawn = _figure(run, experts_figure, caption, tables.experts(run))
     if drawn:
         return drawn
-    reasons = dict.fromkeys(
-        point.experts.reason for trial in counted(run) for point in trial.points if point.experts
-    )
-    said = "; ".join(reasons) or "this run did not look (oeactl bench --experts does)"
+    said = "; ".join(unseen_because(run)) or "this run did not look (oeactl bench --experts does)"
     return el("p", f"Not measured: {said}.", class_="soft")
 
 

@@ -9,10 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from oeactl.core.run import Plan, Run, Trial
-from oeactl.core.series import counted, figure_of, level_name, levels, mean, output_rate
+from oeactl.core.series import (
+    counted,
+    distinct_experts,
+    figure_of,
+    level_name,
+    levels,
+    mean,
+    output_rate,
+    unseen_because,
+)
 from oeactl.render.commands import client_commands, launch_command, no_command, own_command
 from oeactl.render.experiment import arm_lines, failure_lines, verdict_lines
-from oeactl.render.figures import effect_text
+from oeactl.render.figures import effect_text, uniform_experts
 from oeactl.render.markdown import code, folded, table
 from oeactl.render.meaning import meanings
 from oeactl.render.page_tables import LATENCIES, number
@@ -122,6 +131,7 @@ def _speed(run: Run) -> Iterator[str]:
     yield ""
     yield from latency_table(run)
     yield ""
+    yield from _experts(run)
     names = [f"{level_name(level)} tok/s" for level in levels(run)]
     every = table(("restart", "pair", *names, "ended"), [_trial_row(run, trial) for trial in run.trials])
     yield from folded("Every restart", every)
@@ -138,6 +148,26 @@ def latency_table(run: Run) -> Iterator[str]:
         for arm in run.plan.arms
     ]
     return table(("concurrency", "arm", *(head for head, _, _ in LATENCIES)), rows, left=2)
+
+
+def _experts(run: Run) -> Iterator[str]:
+    """What was seen of the routing, or why it was not; nothing where nobody looked."""
+    arms, blind = [arm.name for arm in run.plan.arms], unseen_because(run)
+    if any(mean(run, arm, level, distinct_experts) is not None for arm in arms for level in levels(run)):
+        yield "Distinct experts a layer and decode step, seen on the live server in a batch of that size:"
+        yield ""
+        rows = [
+            (
+                level_name(level),
+                *(number(mean(run, arm, level, distinct_experts)) for arm in arms),
+                number(uniform_experts(run, level)),
+            )
+            for level in levels(run)
+        ]
+        yield from table(("concurrency", *arms, "if routed uniformly"), rows)
+        yield ""
+    elif blind:
+        yield from (f"Distinct experts were not measured: {'; '.join(blind)}.", "")
 
 
 def _trial_row(run: Run, trial: Trial) -> tuple[str, ...]:

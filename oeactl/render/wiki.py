@@ -13,7 +13,17 @@ from oeactl.core.compare import differences, forbidding
 from oeactl.core.experiment import Verdict
 from oeactl.core.load import Point
 from oeactl.core.run import Run
-from oeactl.core.series import Figure, build_of, level_name, levels, mean, mean_tpot_ms, output_rate
+from oeactl.core.series import (
+    Figure,
+    build_of,
+    distinct_experts,
+    figures,
+    level_name,
+    levels,
+    mean,
+    mean_tpot_ms,
+    output_rate,
+)
 from oeactl.errors import Refused
 from oeactl.render.commands import no_command, own_command
 from oeactl.render.figures import effect_text
@@ -55,6 +65,18 @@ def _builds(runs: Sequence[Run]) -> Iterator[str]:
         yield from (f"{described}:", "")
         yield from _matrix(runs, described, mean_tpot_ms, 2)
         yield ""
+    if any(_saw_experts(run) for run in runs):
+        yield from ("### Distinct experts a layer and decode step", "")
+        for described in builds:
+            yield from (f"{described}:", "")
+            yield from _matrix(runs, described, distinct_experts, 1)
+            yield ""
+
+
+def _saw_experts(run: Run) -> bool:
+    return any(
+        figures(run, arm.name, level, distinct_experts) for arm in run.plan.arms for level in levels(run)
+    )
 
 
 def _matrix(runs: Sequence[Run], described: str, figure: Figure, places: int) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Mapping
 from html import unescape
 from itertools import pairwise
 
@@ -17,7 +18,8 @@ from oeactl.core.load import Cell, make_sweep
 from oeactl.core.matrix import by_context
 from oeactl.core.provenance import EngineRecord
 from oeactl.core.results import analyse
-from oeactl.core.run import AppliedRecipe, Arm, ImportedFile, Run, Sending
+from oeactl.core.routing import ExpertsSeen, unseen
+from oeactl.core.run import AppliedRecipe, Arm, ImportedFile, Run, Sending, Trial
 from oeactl.errors import Refused
 from oeactl.render.page import html_report
 from oeactl.render.report import pr_report
@@ -172,6 +174,34 @@ def test_a_pull_request_gets_what_reviewers_ask_in_their_order() -> None:
     for line in text.splitlines():
         if line.startswith("|"):
             assert line.endswith("|")
+
+
+def test_distinct_experts_stand_in_every_report_or_why_they_were_not_seen() -> None:
+    seen = {
+        arm: ExpertsSeen(outcome="measured", requests=64, top_k=8, experts=128, distinct_mean=distinct)
+        for arm, distinct in (("A", 42.1), ("B", 13.7))
+    }
+    run = having_seen(seen)
+    assert "| 64 | 42.1 | 13.7 | 125.9 |" in pr_report(run)
+    assert re.search(r"64\s+42\.1\s+13\.7\s+125\.9", text_of(html_report(run)))
+    experts = wiki_page([run]).partition("### Distinct experts")[2].partition("###")[0]
+    assert "| 512/256 | 42.1 |" in experts and "| 512/256 | 13.7 |" in experts
+    blind = having_seen(dict.fromkeys("AB", unseen(64, "the server does not tell")))
+    assert "Distinct experts were not measured: the server does not tell." in pr_report(blind)
+    assert "the server does not tell" in text_of(html_report(blind))
+    for report in (pr_report(RICH), wiki_page([RICH, blind])):
+        assert "istinct experts" not in report
+
+
+def having_seen(experts: Mapping[str, ExpertsSeen]) -> Run:
+    """The rich comparison, had it looked at every level."""
+
+    def looked(trial: Trial) -> Trial:
+        seen = experts[trial.arm]
+        points = tuple(msgspec.structs.replace(point, experts=seen) for point in trial.points)
+        return msgspec.structs.replace(trial, points=points)
+
+    return msgspec.structs.replace(RICH, trials=tuple(map(looked, RICH.trials)))
 
 
 def test_a_difference_that_a_pull_request_cannot_hold_is_named_instead() -> None:
