@@ -59,13 +59,13 @@ def predict(
     import msgspec
 
     from oeactl.core.experts import parse_counts
-    from oeactl.core.experts import predict as run
+    from oeactl.core.experts import predict as work_out
     from oeactl.edges.hardware import hardware_names, read_hardware
     from oeactl.errors import UsageError
     from oeactl.render.experts import prediction_view
 
     entry = read_hardware(hardware) if hardware is not None else None
-    usage = _recorded(call, source) if source is not None else None
+    run, usage = _recorded(call, source) if source is not None else ("", None)
     experts = _agreed(
         "experts a layer",
         {
@@ -87,13 +87,13 @@ def predict(
             "how many experts a layer has, and a token uses, is not known",
             hint=f"--experts 256 --top-k 8, or --hardware {hardware_names()[0]}",
         )
-    prediction = run(
+    prediction = work_out(
         experts=experts,
         top_k=top_k,
         k0=parse_counts(k0, "--k0") if k0 is not None else range(1, top_k + 1),
         batches=parse_counts(batch, "--batch", doubling=True),
         shares=usage.shares() if usage else (),
-        source=f"recorded in {source}" if source else "uniform routing",
+        source=f"recorded in {run}" if usage else "uniform routing",
         hardware=entry,
         baseline_tokens_per_s=baseline,
     )
@@ -113,8 +113,11 @@ def _agreed(what: str, said: Mapping[str, int | None]) -> int | None:
     return next(iter(named.values()), None)
 
 
-def _recorded(call: Call, name: str) -> Usage:
-    """How often each expert was used in a pristine run, all its levels together. Raises UsageError."""
+def _recorded(call: Call, name: str) -> tuple[str, Usage]:
+    """A run's id, and how often each expert was used in its pristine trials, all levels together.
+
+    Raises UsageError.
+    """
     import msgspec
 
     from oeactl.core.routing import Usage, pooled
@@ -123,15 +126,17 @@ def _recorded(call: Call, name: str) -> Usage:
 
     store = ResultsFolder(call.project.root / "results")
     run = store.load(name)
-    if any(trial.recipes for trial in run.trials):
+    pristine = [trial for trial in run.trials if not trial.recipes]
+    if run.trials and not pristine:
         raise UsageError(
             "this run was recorded on a patched server, and shows what a recipe left of the routing",
             where=run.path,
             hint="name a pristine run that was made with bench --experts",
         )
-    seen = [point.experts for trial in run.trials for point in trial.points if point.experts is not None]
+    seen = [point.experts for trial in pristine for point in trial.points if point.experts is not None]
     digests = [one.counts_sha256 for one in seen if one.counts_sha256 is not None]
     try:
-        return pooled([msgspec.json.decode(store.load_raw(run, one), type=Usage) for one in digests])
+        recordings = [msgspec.json.decode(store.load_raw(run, one), type=Usage) for one in digests]
+        return run.plan.run_id, pooled(recordings)
     except (ValueError, msgspec.MsgspecError) as problem:
         raise UsageError(str(problem), where=run.path, hint="oeactl bench --experts records it") from problem
