@@ -109,12 +109,15 @@ def amend_torch(torch):
     if not hasattr(torch.cpu, "is_current_stream_capturing"):  # the expert distribution recorder
         torch.cpu.is_current_stream_capturing = lambda: False
     torch.cuda.cudart = _Runtime
-    zeros = torch.zeros
+    for name in ("zeros", "tensor"):  # SGLang up to 0.5.12 wants pinned memory
+        setattr(torch, name, unpinned(getattr(torch, name)))
 
-    def unpinned_zeros(*args, pin_memory=False, **kwargs):  # SGLang up to 0.5.12 wants pinned memory
-        return zeros(*args, **kwargs)
 
-    torch.zeros = unpinned_zeros
+def unpinned(make):
+    def made(*args, pin_memory=False, **kwargs):
+        return make(*args, **kwargs)
+
+    return made
 
 
 def amend_triton_cache(module):

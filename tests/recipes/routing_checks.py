@@ -444,6 +444,27 @@ def check_cost():
             rule(*given)
         if len(counter.names) > most:
             failures.append(f"{len(counter.names)} ops, not {most}: {counter.names}")
+    return failures + whole_calls()
+
+
+def whole_calls():
+    """All that a layer's inserted call runs: in decode the rule alone, in a prompt nothing."""
+    failures, logits = [], torch.randn(8, 64)
+    glm = Case(logits, torch.randn(64), top_k=8)
+    fused = Case(logits, None, top_k=8, scoring="softmax", grouped=False, fused=True)
+    unscaled = Case(logits, None, top_k=8, scoring="softmax", grouped=False, fused=True, renormalize=False)
+    for name, case, mode, most in (
+        ("GLM", glm, ForwardMode.DECODE, 7),
+        ("softmax", fused, ForwardMode.DECODE, 5),
+        ("softmax, not renormalized", unscaled, ForwardMode.DECODE, 9),
+        ("a prompt", glm, ForwardMode.EXTEND, 0),
+    ):
+        config = case.config(patched)
+        note(mode)
+        with Counter() as counter:
+            patched._oea.route(case.logits, case.bias, config, layer=LAYER)
+        if len(counter.names) > most or (most and not counter.names):
+            failures.append(f"{name}: {len(counter.names)} ops, not {most}: {counter.names}")
     return failures
 
 
