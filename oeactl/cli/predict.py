@@ -58,7 +58,7 @@ def predict(
     """
     import msgspec
 
-    from oeactl.core.experts import parse_counts
+    from oeactl.core.experts import UNIFORM, parse_counts
     from oeactl.core.experts import predict as work_out
     from oeactl.edges.hardware import hardware_names, read_hardware
     from oeactl.errors import UsageError
@@ -93,7 +93,7 @@ def predict(
         k0=parse_counts(k0, "--k0") if k0 is not None else range(1, top_k + 1),
         batches=parse_counts(batch, "--batch", doubling=True),
         shares=usage.shares() if usage else (),
-        source=f"recorded in {run}" if usage else "uniform routing",
+        source=f"recorded in {run}" if usage else UNIFORM,
         hardware=entry,
         baseline_tokens_per_s=baseline,
     )

@@ -22,6 +22,7 @@ from oeactl.errors import UsageError
 
 Positive = Annotated[int, msgspec.Meta(ge=1)]
 _NEVER = 1e-15
+UNIFORM = "uniform routing"
 _RANGE = re.compile(r"([0-9]{1,6})(?:\.\.([0-9]{1,6}))?")
 
 
@@ -135,7 +136,7 @@ class Predicted(Value, frozen=True, kw_only=True):
 
 
 class Prediction(Value, frozen=True, kw_only=True):
-    """source: 'uniform routing', or the run whose recorded shares were used."""
+    """source: UNIFORM, or the run whose recorded shares were used."""
 
     experts: int
     top_k: int
@@ -153,7 +154,7 @@ def predict(
     k0: Sequence[int],
     batches: Sequence[int],
     shares: Sequence[Sequence[float]] = (),
-    source: str = "uniform routing",
+    source: str = UNIFORM,
     hardware: Hardware | None = None,
     baseline_tokens_per_s: float | None = None,
 ) -> Prediction:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from math import log2
 from typing import Any
 
-from oeactl.core.experts import Predicted, Prediction, expected_distinct
+from oeactl.core.experts import UNIFORM, Predicted, Prediction, expected_distinct
 from oeactl.core.routing import ExpertsSeen
 from oeactl.render.columns import Column, fitting, table
 
@@ -18,6 +18,8 @@ _NARROWEST = 24
 _MARKS = "123456789abcdefghijklmnopqrstuvw"
 _ROUTED = "*"
 _LABEL = 7
+_SKEWED = "real routing is skewed: it uses fewer, before and after; the share that is saved fits better"
+_NO_RANKS = "a recording has no ranks: a token's best are taken to vary as all do, and k0 columns run high"
 
 
 def seen_view(seen: Sequence[ExpertsSeen], *, width: int) -> Any:
@@ -76,7 +78,8 @@ def prediction_view(prediction: Prediction, *, width: int) -> Any:
         f"{prediction.experts} experts, {prediction.top_k} a token, {prediction.source}: distinct experts a "
         "layer and decode step"
     )
-    parts: list[Any] = [Text(head, style="bold"), *_by_batch(prediction, width, _distinct)]
+    note = Text(_SKEWED if prediction.source == UNIFORM else _NO_RANKS, style="dim")
+    parts: list[Any] = [Text(head, style="bold"), *_by_batch(prediction, width, _distinct), note]
     if len(prediction.rows) > 2 and width >= _LABEL + _NARROWEST:
         parts += [Text(""), Text(_plot(prediction, width)), Text(_legend(prediction))]
     hardware = prediction.hardware

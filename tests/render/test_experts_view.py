@@ -32,6 +32,16 @@ def test_a_prediction_is_a_table_and_a_plot_that_rises_to_the_number_of_experts(
     assert plot[-1].startswith("    0 |*")
 
 
+def test_what_a_prediction_leaves_out_is_said_under_it() -> None:
+    uniform = predict(experts=4, top_k=2, k0=(1,), batches=(4,))
+    recorded = predict(
+        experts=4, top_k=2, k0=(1,), batches=(4,), shares=[[1.0, 1.0, 0.0, 0.0]], source="recorded in x"
+    )
+    texts = [shown(prediction_view(made, width=120)) for made in (uniform, recorded)]
+    assert ["real routing is skewed" in text for text in texts] == [True, False]
+    assert ["k0 columns run high" in text for text in texts] == [False, True]
+
+
 @pytest.mark.parametrize("width", [20, 31, 40, 80])
 def test_no_line_is_wider_than_the_terminal_and_what_has_no_room_is_named(width: int) -> None:
     """The plot as well; the k0 that saves least gives way first."""
