@@ -67,8 +67,7 @@ def _arms(plan: Plan) -> tuple[str, ...] | None:
         (*_, last) = plan.arms
         return tuple(word for recipe in last.recipes for word in _recipe(recipe.recipe, recipe.parameters))
     first, *others = plan.arms
-    pristine = not (first.recipes or first.args or first.env)
-    return _scanned(others if pristine else plan.arms, ("--pristine",) if pristine else ())
+    return _scanned(others if first.plain else plan.arms, ("--pristine",) if first.plain else ())
 
 
 def _recipe(name: str, parameters: Mapping[str, object]) -> tuple[str, ...]:

@@ -91,7 +91,7 @@ def history(runs: Iterable[Run], host: str) -> tuple[Series, ...]:
 
 def _pristine(run: Run, host: str) -> dict[Load, list[Trial]]:
     """The run's whole trials of the engine as it came and as hosts.yaml starts it, warm-ups left out."""
-    plain = {arm.name for arm in run.plan.arms if not (arm.recipes or arm.args or arm.env)}
+    plain = {arm.name for arm in run.plan.arms if arm.plain}
     found: dict[Load, list[Trial]] = {}
     for trial in run.trials:
         counts = run.plan.design is None or trial.pair is not None

@@ -32,11 +32,12 @@ def known_sd(
     wanted = _load(sweep.points)
     squares, df = 0.0, 0
     for run in runs:
+        plain = {arm.name for arm in run.plan.arms if arm.plain}
         logs = [
             value
             for trial in run.trials
             if _counts(trial, host, wanted)
-            and not trial.recipes
+            and trial.arm in plain
             and (trial.engine.version, trial.model.config_sha256) == (engine, model_sha256)
             and (value := _mean_log(trial)) is not None
         ]

@@ -66,6 +66,11 @@ class Arm(Value, frozen=True, kw_only=True):
     env: dict[str, str] = msgspec.field(default_factory=dict)
 
     @property
+    def plain(self) -> bool:
+        """Whether it is the engine as it came, begun as hosts.yaml says."""
+        return not (self.recipes or self.args or self.env)
+
+    @property
     def described(self) -> str:
         """'pristine', or 'oea (k0=4), --max-running-requests 64, X=1'; no secret."""
         told = [recipe.described for recipe in self.recipes] or ["pristine"]

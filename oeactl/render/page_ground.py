@@ -65,7 +65,7 @@ def plan_part(run: Run) -> Markup:
 
 def change_part(run: Run) -> Markup:
     """Each arm's difference from the engine as it was, the recipe it came from, and the files' hashes."""
-    changing = [arm for arm in run.plan.arms if arm.recipes or arm.args or arm.env]
+    changing = [arm for arm in run.plan.arms if not arm.plain]
     if not changing:
         seen = not run.trials or run.trials[0].engine.root is not None
         told = (
