@@ -11,8 +11,9 @@ from typing import Any
 
 REDACTED = "[redacted]"
 
+#: Not "tokens": an engine counts them (--max-total-tokens).
 _SECRET_WORDS = frozenset(
-    {"key", "keys", "apikey", "token", "tokens", "secret", "secrets", "password", "passwd", "passphrase",
+    {"key", "keys", "apikey", "token", "secret", "secrets", "password", "passwd", "passphrase",
      "credential", "credentials", "authorization"}
 )  # fmt: skip
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")

@@ -27,6 +27,8 @@ def test_names_of_secrets_are_known(name: str) -> None:
         "monkey",
         "keyboard",
         "detokenizer_worker_num",
+        "--max-total-tokens",
+        "SGLANG_DEEPEP_NUM_MAX_DISPATCH_TOKENS_PER_RANK",
     ],
 )
 def test_names_that_look_alike_are_not(name: str) -> None:
@@ -41,7 +43,7 @@ def test_server_info_loses_its_secrets_and_nothing_else() -> None:
         "max_total_tokens": 65536,
         "bos_token_id": 1,
         "tokenizer_path": "/m",
-        "argv": ["--api-key", "sk-1", "--tp", "8"],
+        "argv": ["--api-key", "sk-1", "--tp", "8", "--max-total-tokens", "65536"],
         "internal_states": [{"env": {"HF_TOKEN": "hf_1", "PATH": "/bin"}}],
         "keys": ["a", "b"],
         "ratio": 0.5,
@@ -53,7 +55,7 @@ def test_server_info_loses_its_secrets_and_nothing_else() -> None:
         "max_total_tokens": 65536,
         "bos_token_id": 1,
         "tokenizer_path": "/m",
-        "argv": ["--api-key", REDACTED, "--tp", "8"],
+        "argv": ["--api-key", REDACTED, "--tp", "8", "--max-total-tokens", "65536"],
         "internal_states": [{"env": {"HF_TOKEN": REDACTED, "PATH": "/bin"}}],
         "keys": [REDACTED, REDACTED],
         "ratio": 0.5,
