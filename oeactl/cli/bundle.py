@@ -51,14 +51,10 @@ def bundle(call: Call, run: RunArgument = "last", out: OutOption = None) -> None
 
 
 def _texts(run: Run, manifest: Mapping[str, Any]) -> dict[str, str]:
+    from oeactl.cli.report import report_texts
     from oeactl.render.bundle import bundle_readme
-    from oeactl.render.page import html_report
-    from oeactl.render.report import pr_report
 
-    texts = {"README.md": bundle_readme(run, manifest), "report.html": html_report(run)}
-    if run.plan.design is not None:
-        texts["report.md"] = pr_report(run)
-    return texts
+    return {"README.md": bundle_readme(run, manifest), **report_texts(run)}
 
 
 def _told(path: Path, size: int, count: int, lost: tuple[str, ...]) -> str:

@@ -126,18 +126,19 @@ def _load(driver: str | None, api: str | None, dataset: str | None) -> Load:
 
 def ended(call: Call, store: ResultsFolder, concluded: Concluded) -> int:
     """Show it, warn where its baseline is no usual one, then end as its error says."""
+    from oeactl.cli.report import keep_reports
     from oeactl.render.errors import document
     from oeactl.render.experiment import conclusion_document, conclusion_view
 
-    shown = conclusion_document(concluded.run, concluded.left)
-    if concluded.error is not None and call.json:
-        call.emit({**shown, **document(concluded.error)}, lambda: "")
-        return concluded.error.exit_code
+    failed = concluded.error
+    shown = conclusion_document(concluded.run, concluded.left) | (document(failed) if failed else {})
     call.emit(shown, lambda: conclusion_view(concluded.run, width=call.width, left=concluded.left))
+    keep_reports(store, concluded.run)
+    call.show("report.html there tells it with figures, report.md is for a pull request")
     warn_of_baseline(call, store, concluded.run)
-    if concluded.error is not None:
-        raise concluded.error
-    return 0
+    if failed is not None and not call.json:
+        raise failed
+    return failed.exit_code if failed is not None else 0
 
 
 def warn_of_baseline(call: Call, store: ResultsFolder, run: Run) -> None:

@@ -68,6 +68,23 @@ def report(
     _give(call, _written(found, form), out, document)
 
 
+def report_texts(run: Run) -> dict[str, str]:
+    """Every report of one run by its file's name."""
+    from oeactl.render.page import html_report
+    from oeactl.render.report import pr_report
+
+    texts = {"report.html": html_report(run)}
+    if run.plan.design is not None:
+        texts["report.md"] = pr_report(run)
+    return texts
+
+
+def keep_reports(store: ResultsFolder, run: Run) -> None:
+    """Write a comparison's reports into its folder, anew where they are there."""
+    if run.plan.design is not None:
+        store.save_reports(run, report_texts(run))
+
+
 def _written(runs: list[Run], form: str) -> str:
     from oeactl.errors import UsageError
     from oeactl.render.page import html_report

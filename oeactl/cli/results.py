@@ -10,7 +10,7 @@ import typer
 from oeactl.cli.bundle import bundle
 from oeactl.cli.common import Call, command, group
 from oeactl.cli.import_results import import_files
-from oeactl.cli.report import report
+from oeactl.cli.report import keep_reports, report
 from oeactl.cli.tables import export, query
 
 if TYPE_CHECKING:
@@ -105,6 +105,7 @@ def attach(call: Call, run: RunArgument, file: FileArgument) -> None:
     attachment = read_attachment(data, name=file.name, run=found, at=SystemClock().now())
     path = store.attach(found, attachment, data)
     shown = store.load(found.path)
+    keep_reports(store, shown)
     call.emit(
         {"path": path, "attachment": msgspec.to_builtins(attachment)},
         lambda: _view(call, shown),

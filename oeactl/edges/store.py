@@ -7,13 +7,14 @@
         trials/001-A.part/01-c64.json each level the moment it ended
         trials/001-A.json             the whole trial at its end; the .part folder then goes
         analysis.json                 derived
+        report.html, report.md        derived too, of a comparison: the same for people
         raw/<sha256>.json.gz          per-request rows, git-ignored, named in the level
         attachments/<sha256>.json     what another tool measured of the same build
 
 Owns: that layout. No file is ever rewritten: each is written beside, synced, and given its name by a link
-that fails when the name is taken (analysis.json alone, being derived, is replaced). A run killed at any
-moment keeps its finished levels in the .part folder, and is read back from there as *unfinished*. Refuses:
-what is not whole JSON of a schema it knows; that is named and skipped.
+that fails when the name is taken (what is derived, the analysis and the reports, is replaced). A run killed
+at any moment keeps its finished levels in the .part folder, and is read back from there as *unfinished*.
+Refuses: what is not whole JSON of a schema it knows; that is named and skipped.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import hashlib
 import os
 import shutil
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -110,8 +111,13 @@ class ResultsFolder:
     def save_analysis(self, analysis: Analysis) -> None:
         """Write what was derived; it may be made again."""
         path = self._folder(analysis.run_id) / "analysis.json"
-        temporary = _write_beside(path, records.dump(analysis))
-        temporary.replace(path)
+        _write_beside(path, records.dump(analysis)).replace(path)
+
+    def save_reports(self, run: Run, texts: Mapping[str, str]) -> None:
+        """Write what tells the run to people, file name -> text; it may be made again."""
+        for name, text in texts.items():
+            path = Path(run.path) / name
+            _write_beside(path, text.encode()).replace(path)
 
     def attach(self, run: Run, attachment: Attachment, original: bytes) -> str:
         """Keep another tool's figures beside the run, its file under raw/. Raises UsageError when there."""

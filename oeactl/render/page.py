@@ -223,7 +223,7 @@ def _experts(run: Run) -> Markup:
     drawn = _figure(run, experts_figure, caption, tables.experts(run))
     if drawn:
         return drawn
-    said = "; ".join(unseen_because(run)) or "this run did not look (oeactl bench --experts does)"
+    said = "; ".join(unseen_because(run)) or "this run did not look (--experts does)"
     return el("p", f"Not measured: {said}.", class_="soft")
 
 

@@ -11,11 +11,15 @@ import msgspec
 import pytest
 
 from oeactl.cli.app import main
+from oeactl.cli.common import Call
+from oeactl.cli.comparing import ended
 from oeactl.cli.experiment import _combinations
 from oeactl.core.results import analyse
 from oeactl.core.run import Plan, Trial
 from oeactl.edges.store import ResultsFolder
-from oeactl.errors import UsageError
+from oeactl.errors import UsageError, VoidMeasurement
+from oeactl.flows.experiment import Concluded
+from tests.core.test_attachments import PRINTED
 from tests.core.test_verdicts import a_comparison, measured
 from tests.support.runs import AT, a_plan, a_trial
 
@@ -145,6 +149,30 @@ def test_a_report_goes_to_stdout_or_a_file(kept: Path, capsys: pytest.CaptureFix
     assert (kept / "report.md").read_text() == out
     assert main(["results", "report", FIRST]) == 2
     assert main(["results", "report", THIRD, "--out", "no/such/folder.md"]) == 2
+
+
+@pytest.mark.parametrize("json", [False, True])
+def test_a_comparison_ends_with_its_reports_in_its_folder(
+    kept: Path, json: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also one that did not end well; its exit code stays."""
+    store = ResultsFolder(kept / "results")
+    concluded = Concluded(run=store.load(THIRD), left="pristine", error=VoidMeasurement("one trial is void"))
+    call = Call(project=kept, json=json, verbose=False, debug=False)
+    if json:
+        assert ended(call, store, concluded) == 8
+        assert call.document["error"]["what"] == "one trial is void" and call.document["left"] == "pristine"
+    else:
+        with pytest.raises(VoidMeasurement):
+            ended(call, store, concluded)
+        assert "report.html there" in capsys.readouterr().out
+    folder = Path(concluded.run.path)
+    assert "B is faster than A" in (folder / "report.html").read_text()
+    assert "attach" in (folder / "report.md").read_text()
+    (kept / "gsm8k.txt").write_text(PRINTED)
+    assert main(["results", "attach", THIRD, "gsm8k.txt"]) == 0
+    assert "0.9120" in (folder / "report.md").read_text()
+    assert not list(folder.glob(".*"))
 
 
 def test_a_bench_that_is_over_is_shown_again(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
