@@ -25,8 +25,9 @@ _FACTS: tuple[tuple[str, Callable[[Trial], object], bool], ...] = (
     ("the host", lambda t: t.host.name, False),
     ("the GPUs", lambda t: [gpu.get("name") for gpu in t.host.gpus], True),
     ("the GPU driver", lambda t: sorted({gpu.get("driver_version") for gpu in t.host.gpus}, key=str), True),
+    ("the CPUs", lambda t: t.host.cpus, True),
     ("the engine's version", lambda t: (t.engine.version, t.engine.git_commit), False),
-    ("the model", lambda t: (t.model.path, t.model.config_sha256), True),
+    ("the model", lambda t: (t.model.path, t.model.revision, t.model.config_sha256), True),
     ("the server's environment", lambda t: t.server.environment, False),
     ("the load client", lambda t: (t.driver.name, t.driver.version), True),
 )

@@ -26,12 +26,14 @@ OTHER_GPU_DRIVER = ({"name": "GPU", "driver_version": "570.9"},)
     ("other", "name"),
     [
         (changed("model", config_sha256="00" * 32), "the model"),
+        (changed("model", revision="f00"), "the model"),
         (changed("host", gpus=OTHER_GPU), "the GPUs"),
+        (changed("host", cpus=7), "the CPUs"),
         (changed("host", gpus=OTHER_GPU_DRIVER), "the GPU driver"),
         (changed("driver", version="0.5.19"), "the load client"),
     ],
 )
-def test_another_model_card_driver_or_client_forbids_a_comparison(other: Run, name: str) -> None:
+def test_another_model_hardware_driver_or_client_forbids_a_comparison(other: Run, name: str) -> None:
     assert name in differences(a_run(), other)
     assert forbidding(a_run(), other) == (name,)
 
