@@ -66,7 +66,7 @@ def _view(call: Call, run: Run) -> Any:
 def compare(call: Call, run: RunArgument, other: OtherArgument, anyway: AnywayOption = False) -> None:
     """Set two runs side by side, level by level. One restart a side: a difference seen, not a verdict.
 
-    Refused where model, GPUs, CPUs, driver, load client or prompts differ: a ratio would say nothing of the build.
+    Refused where model, GPUs, CPUs, driver, load client or prompts differ: a ratio would tell nothing then.
     """
     from oeactl.core.compare import forbidding
     from oeactl.errors import Refused
