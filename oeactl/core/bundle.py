@@ -185,8 +185,9 @@ def _entry(run: Run) -> dict[str, Any]:
         **({"env": env} if env else {}),
     }
     if launch.manager == "commands":
-        stop = ["echo", "write here how it is stopped"]
+        stop = list(launch.stop) or ["echo", "write here how it is stopped"]  # records once held none
         server |= {"manager": "commands", "start": list(launch.argv), "stop": stop}
+        server |= {"status": list(launch.status)} if launch.status else {}
     else:
         python, *argv = launch.words[: len(launch.words) - added]
         server |= {"argv": argv, "log": f"/tmp/{run.plan.run_id}.log"}

@@ -74,6 +74,7 @@ class LaunchRecord(Value, frozen=True, kw_only=True):
     """How a server is begun. argv: after the interpreter, the arm's and the recipes' own included; no secret.
 
     Of a container, a unit or a command of its owner's the whole command, which begins with no option.
+    stop, status: of ``manager: commands``; no secret.
     engine_root: the folder that holds the engine, where hosts.yaml names one.
     image, image_digest: of its container; None where there is none, or docker does not tell.
     """
@@ -85,6 +86,8 @@ class LaunchRecord(Value, frozen=True, kw_only=True):
     engine_root: str | None = None
     image: str | None = None
     image_digest: str | None = None
+    stop: tuple[str, ...] = ()
+    status: tuple[str, ...] = ()
 
     @property
     def words(self) -> tuple[str, ...]:

@@ -173,6 +173,8 @@ def _launch_record(site: Site, survey: Survey, state: ServerState) -> LaunchReco
         engine_root=site.host.engine.root,
         image=state.image,
         image_digest=state.image_digest,
+        stop=tuple(redact(spec.stop)),
+        status=tuple(redact(spec.status)),
     )
 
 

@@ -14,9 +14,10 @@ from typing import Any
 
 import msgspec
 import pytest
+import yaml
 
 from oeactl.cli.app import main
-from oeactl.core.bundle import manifest_of
+from oeactl.core.bundle import hosts_of, manifest_of
 from oeactl.core.change import ChangedFile
 from oeactl.core.difference import write_difference
 from oeactl.core.provenance import LaunchRecord
@@ -206,23 +207,26 @@ def test_a_secret_of_the_launch_is_left_out_and_named() -> None:
     run = a_rich_comparison(pairs=2)
     argv = ("-m", "x", "--api-key", REDACTED, f"--hf-token={REDACTED}", "--port", "1")
     launch = LaunchRecord(manager="process", python="python3", argv=argv)
-    trials = tuple(
-        msgspec.structs.replace(t, server=msgspec.structs.replace(t.server, launch=launch))
-        for t in run.trials
-    )
-    manifest = manifest_of(msgspec.structs.replace(run, trials=trials), ())
+    manifest = manifest_of(begun_by(run, launch), ())
     assert manifest["secrets_left_out"] == ["--api-key", "--hf-token"]
+
+
+def test_a_server_of_its_owner_s_commands_is_begun_and_ended_by_them_elsewhere_too() -> None:
+    argv, stop, status = ("systemctl", "start", "x"), ("systemctl", "stop", "x"), ("systemctl", "status", "x")
+    launch = LaunchRecord(manager="commands", python="python3", argv=argv, stop=stop, status=status)
+    hosts = yaml.safe_load(hosts_of(begun_by(a_rich_comparison(pairs=2), launch)))
+    server = hosts["hosts"]["@local"]["server"]
+    assert [server[key] for key in ("manager", "start", "stop", "status")] == [
+        "commands",
+        *map(list, (argv, stop, status)),
+    ]
 
 
 def test_an_image_without_a_digest_is_called_unpinned_and_no_image_is_none() -> None:
     run = a_rich_comparison(pairs=2)
     assert manifest_of(run, ())["image"] == {"name": None, "digest": None}
     launch = LaunchRecord(manager="docker", python="python3", argv=(), image="lmsysorg/sglang:v0.5.20")
-    trials = tuple(
-        msgspec.structs.replace(t, server=msgspec.structs.replace(t.server, launch=launch))
-        for t in run.trials
-    )
-    manifest = manifest_of(msgspec.structs.replace(run, trials=trials), ())
+    manifest = manifest_of(begun_by(run, launch), ())
     assert manifest["image"] == {"name": "lmsysorg/sglang:v0.5.20", "digest": "unpinned"}
 
 
