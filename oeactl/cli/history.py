@@ -17,7 +17,7 @@ def history(call: Call, host: HostOption = None) -> None:
     from oeactl.core.history import history as tell
     from oeactl.edges.store import ResultsFolder
     from oeactl.errors import UsageError
-    from oeactl.render.history import history_document, history_text, left_line
+    from oeactl.render.history import history_document, history_view, left_line
 
     store = ResultsFolder((call.root or Path.cwd()) / "results")
     runs = store.list().runs
@@ -30,6 +30,8 @@ def history(call: Call, host: HostOption = None) -> None:
             hint="oeactl aa, or oeactl bench without a recipe",
             details=(f"there are runs on {', '.join(known)}",) if known else (),
         )
-    call.emit({"host": name, "series": history_document(found)}, lambda: history_text(found))
+    call.emit(
+        {"host": name, "series": history_document(found)}, lambda: history_view(found, width=call.width)
+    )
     if found[-1].left:
         call.progress.warn(left_line(found[-1]))

@@ -64,7 +64,7 @@ def _view(call: Call, run: Run) -> Any:
 
 @command("oeactl results compare 20261129T0315 20261129T0340")
 def compare(call: Call, run: RunArgument, other: OtherArgument, anyway: AnywayOption = False) -> None:
-    """Set two runs side by side, level by level. One restart a side: a difference seen, not a verdict.
+    """Set two runs side by side, level by level, of comparisons arm by arm: a difference seen, not a verdict.
 
     Refused where model, GPUs, CPUs, driver, load client or prompts differ: a ratio would tell nothing then.
     """

@@ -12,7 +12,7 @@ from oeactl.core.experiment import LaunchDifference
 from oeactl.core.launch import flags, options
 from oeactl.core.redact import is_secret_name
 from oeactl.core.run import Arm, Run, Trial
-from oeactl.core.verdicts import level_of
+from oeactl.core.verdicts import Level, level_of
 
 #: What a server draws or measures anew at every start, among what it reports as its arguments.
 EACH_START = frozenset(
@@ -38,7 +38,7 @@ def differences(one: Run, other: Run) -> tuple[str, ...]:
     if not one.trials or not other.trials:
         return ()
     a, b = one.trials[0], other.trials[0]
-    prompts = ("the prompts",) if _other_prompts(a, b) else ()
+    prompts = ("the prompts",) if _other_prompts(one, other) else ()
     return (*told_apart(a, b), *prompts)
 
 
@@ -57,17 +57,25 @@ def forbidding(one: Run, other: Run) -> tuple[str, ...]:
         return ()
     a, b = one.trials[0], other.trials[0]
     named = [name for name, fact, forbids in _FACTS if forbids and fact(a) != fact(b)]
-    return (*named, *(["the prompts"] if _other_prompts(a, b) else []))
+    return (*named, *(["the prompts"] if _other_prompts(one, other) else []))
 
 
-def _other_prompts(one: Trial, other: Trial) -> bool:
+def _other_prompts(one: Run, other: Run) -> bool:
     """Whether a level that both have was measured with other prompts, or with some that nobody knows."""
-    prompts = {level_of(point.point): point.workload_sha256 for point in other.points}
+    here, there = _prompts(one), _prompts(other)
     return any(
-        prompts[level] != point.workload_sha256 or point.workload_sha256 is None
-        for point in one.points
-        if (level := level_of(point.point)) in prompts
+        None in here[level] | there[level] or not (here[level] <= there[level] or there[level] <= here[level])
+        for level in here.keys() & there.keys()
     )
+
+
+def _prompts(run: Run) -> dict[Level, set[str | None]]:
+    """Of each level those of all pairs: a run that was cut short has a part of another's."""
+    found: dict[Level, set[str | None]] = {}
+    for trial in run.trials:
+        for point in trial.points if run.plan.design is None or trial.pair is not None else ():
+            found.setdefault(level_of(point.point), set()).add(point.workload_sha256)
+    return found
 
 
 def changed_arguments(one: Mapping[str, Any], other: Mapping[str, Any]) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from oeactl.core.history import FEWEST, Load, Series
+from oeactl.render.columns import Column, fitting, table
 
 _WIDE = 31
 
@@ -21,9 +22,17 @@ def history_document(every: Sequence[Series]) -> list[dict[str, Any]]:
     return [msgspec.to_builtins(series) for series in every]
 
 
-def history_text(every: Sequence[Series]) -> str:
-    """Every load with its runs, the one measured last at the end."""
-    return "\n\n".join("\n".join(_block(series)) for series in every)
+def history_view(every: Sequence[Series], *, width: int) -> Any:
+    """Every load with its runs, the one measured last at the end. A rich renderable."""
+    from rich.console import Group
+    from rich.text import Text
+
+    parts: list[Any] = []
+    for series in every:
+        parts += [Text("")] if parts else []
+        parts += [Text(load_line(series.load)), table(fitting(_columns(series), width))]
+        parts += [Text(line) for line in _band_lines(series)]
+    return Group(*parts)
 
 
 def left_line(series: Series) -> str:
@@ -48,25 +57,33 @@ def load_line(load: Load) -> str:
     return f"{load.model}, {load.client} client, {load.dataset}, levels {levels} of {shape} tokens"
 
 
-def _block(series: Series) -> list[str]:
+def _columns(series: Series) -> tuple[Column, ...]:
+    """A run a row, oldest first. The run's name, which begins with the time, stays on any terminal."""
+    rows = series.baselines
+    return (
+        Column(head="began", cells=tuple(f"{one.at:%Y-%m-%d %H:%M}" for one in rows), keep=2, left=True),
+        Column(head="tok/s", cells=tuple(f"{one.output_tokens_per_s:,.1f}" for one in rows)),
+        Column(head="", cells=_drawn(series), keep=3, left=True),
+        Column(head="trials", cells=tuple(f"{one.trials}" for one in rows), keep=1),
+        Column(head="run", cells=tuple(one.run_id for one in rows), left=True),
+    )
+
+
+def _drawn(series: Series) -> tuple[str, ...]:
+    """Each baseline's place between the least and the most, the band's ends among them."""
     rates = [log(one.output_tokens_per_s) for one in series.baselines]
     low = min([*rates, *([log(series.low)] if series.low else [])])
     high = max([*rates, *([log(series.high)] if series.high else [])])
-    lines = [load_line(series.load)]
-    for one, rate in zip(series.baselines, rates, strict=True):
-        place = round((rate - low) / (high - low) * (_WIDE - 1)) if high > low else _WIDE // 2
-        drawn = "·" * place + "o" + "·" * (_WIDE - 1 - place)
-        restarts = f"{one.trials} trial{'' if one.trials == 1 else 's'}"
-        lines.append(
-            f"  {one.at:%Y-%m-%d %H:%M}  {one.output_tokens_per_s:>10,.1f} tok/s  {drawn}  "
-            f"{restarts}  {one.run_id}"
-        )
+    places = [
+        round((rate - low) / (high - low) * (_WIDE - 1)) if high > low else _WIDE // 2 for rate in rates
+    ]
+    return tuple("·" * place + "o" + "·" * (_WIDE - 1 - place) for place in places)
+
+
+def _band_lines(series: Series) -> list[str]:
     if series.low is None or series.high is None:
-        lines.append(f"  no band yet: it takes {FEWEST} baselines that differ, before the newest")
+        told = f"no band yet: it takes {FEWEST} baselines that differ, before the newest"
     else:
         where = "has left" if series.left else "is within"
-        lines.append(
-            f"  the newest {where} the band of those before it: {series.low:,.1f} to {series.high:,.1f}"
-        )
-    lines += [f"  new since: {one.what}: {one.before} -> {one.now}" for one in series.suspects]
-    return lines
+        told = f"the newest {where} the band of those before it: {series.low:,.1f} to {series.high:,.1f}"
+    return [told, *(f"new since: {one.what}: {one.before} -> {one.now}" for one in series.suspects)]

@@ -7,6 +7,7 @@ trial a side a verdict.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from oeactl.core.load import Distribution, Measurement, Sweep
 from oeactl.core.results import same_level
 from oeactl.core.resumption import sweeps_of
 from oeactl.core.run import Listing, PointRecord, Run, Trial
+from oeactl.render.arms import arms_document, arms_view
 from oeactl.render.attachments import attachment_lines
 from oeactl.render.columns import Column, fitting, table
 from oeactl.render.matrix import matrix_table
@@ -63,6 +65,8 @@ def comparison_view(one: Run, other: Run, *, width: int, names: tuple[str, str] 
     first, second = names or (one.plan.label, other.plan.label)
     if first == second:
         first, second = f"{first} (1)", f"{second} (2)"
+    if _has_restarts(one, other):
+        return arms_view(one, other, names=(first, second), width=width)
     pairs = _pairs(one, other)
     ratios = tuple(_ratio(a, b) for a, b in pairs)
     columns = (
@@ -148,6 +152,8 @@ def listing_document(listing: Listing) -> dict[str, Any]:
 
 def comparison_document(one: Run, other: Run) -> dict[str, Any]:
     """For ``--json``: the ratio of output tok/s a level, null where a side is void or missing."""
+    if _has_restarts(one, other):
+        return arms_document(one, other)
     return {
         "runs": [one.plan.run_id, other.plan.run_id],
         "differences": list(differences(one, other)),
@@ -293,6 +299,10 @@ def _valid(point: PointRecord) -> str:
     return "yes" if point.valid else f"void: {point.reasons[0].partition(':')[0]}"
 
 
+def _has_restarts(*runs: Run) -> bool:
+    return any(run.plan.design is not None for run in runs)
+
+
 Pair = tuple[PointRecord, PointRecord | None]
 
 
@@ -354,4 +364,7 @@ def _valid_of(run: Run) -> str:
 
 
 def _outcome(run: Run) -> str:
-    return ", ".join(trial.outcome.replace("_", " ") for trial in run.trials) or "before its first trial"
+    """'completed', of many trials '5 completed, 1 failed'."""
+    counts = Counter(trial.outcome.replace("_", " ") for trial in run.trials)
+    told = [outcome if run.plan.design is None else f"{n} {outcome}" for outcome, n in counts.items()]
+    return ", ".join(told) or "before its first trial"

@@ -9,6 +9,7 @@ import pytest
 
 from oeactl.core.compare import changed_arguments, differences, forbidding, listed
 from oeactl.core.run import Run
+from tests.core.test_verdicts import a_comparison, measured
 from tests.support.runs import a_run, a_trial
 
 
@@ -44,6 +45,20 @@ def test_other_prompts_forbid_it_and_other_levels_do_not() -> None:
     other_prompts = tuple(msgspec.structs.replace(point, workload_sha256="99" * 32) for point in points)
     assert forbidding(run, a_run(points=other_prompts)) == ("the prompts",)
     assert forbidding(run, a_run(points=points[:1])) == ()
+
+
+def test_comparisons_of_one_seed_have_the_same_prompts_also_where_one_was_cut_short() -> None:
+    plan = a_comparison(2)
+    whole = Run(path="", plan=plan, trials=tuple(measured(plan, {})))
+    short = msgspec.structs.replace(whole, trials=whole.trials[:2])
+    assert forbidding(whole, short) == forbidding(short, whole) == ()
+    others = tuple(
+        msgspec.structs.replace(
+            trial, points=tuple(msgspec.structs.replace(p, workload_sha256="99" * 32) for p in trial.points)
+        )
+        for trial in whole.trials
+    )
+    assert forbidding(short, msgspec.structs.replace(whole, trials=others)) == ("the prompts",)
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from oeactl.render.results import (
     run_view,
 )
 from oeactl.render.watched import watched_table
+from tests.core.test_verdicts import a_comparison, measured
 from tests.support.runs import AT, RUN_ID, SWEEP, a_plan, a_record, a_run, a_trial
 
 
@@ -224,6 +225,22 @@ def test_what_else_differs_between_two_runs_is_said() -> None:
     assert differences(one, one) == ()
     assert differences(one, other) == ("the model", "the load client", "the server's arguments: tp_size")
     assert "they differ in the model" in shown(comparison_view(one, other, width=120), 120)
+
+
+def test_two_comparisons_stand_arm_beside_arm_by_means_over_their_restarts() -> None:
+    plan = a_comparison(2)
+    one = Run(path="/results/1", plan=plan, trials=tuple(measured(plan, {"B": 1.2})))
+    whole = Run(path="/results/2", plan=plan, trials=tuple(measured(plan, {"A": 1.1, "B": 1.1})))
+    other = msgspec.structs.replace(whole, trials=whole.trials[:3])
+    rows = comparison_document(one, other)["levels"]
+    assert [(row["arm"], row["concurrency"]) for row in rows] == [("A", 4), ("A", 16), ("B", 4), ("B", 16)]
+    assert sorted(tuple(row["restarts"]) for row in rows) == [(2, 1), (2, 1), (2, 2), (2, 2)]
+    assert [row["ratio"] for row in rows] == pytest.approx([1.1, 1.1, 1.1 / 1.2, 1.1 / 1.2], rel=0.02)
+    for width in (120, 60, 44):
+        text = shown(comparison_view(one, other, width=width), width)
+        assert text.count("oea (2) B: ") == 1 and "means over the restarts" in text
+        assert f"{rows[-1]['ratio']:.3f}" in text and "…" not in text
+    assert {row["arm"] for row in comparison_document(a_run(), other)["levels"]} == {"A"}, "a bench has one"
 
 
 def listing() -> Listing:
