@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from oeactl.agent.process import children, role, table, title
 from oeactl.cli import app
 from oeactl.core.results import dump, parse
 from oeactl.core.run import Trial
@@ -32,8 +34,22 @@ SGLANG = {
 MODELS = {"/v1/models": {"data": [{"id": "small"}, {"id": "large"}]}, "/version": {"version": "0.24.0"}}
 
 
+def workers_of_this_process() -> list[str]:
+    """The titles of what descends from this process and looks like an engine's worker."""
+    begot, queue, found = children(table()), [os.getpid()], []
+    while queue:
+        below = [one.pid for one in begot.get(queue.pop(), [])]
+        found += [title(pid) for pid in below if role(title(pid))]
+        queue += below
+    return found
+
+
 @pytest.fixture(scope="module")
 def running() -> Iterator[Server]:
+    """It listens in this very process, whose children would be its workers: an earlier file's end first."""
+    limit = time.monotonic() + 30
+    while workers_of_this_process() and time.monotonic() < limit:
+        time.sleep(0.1)
     with serving(paced(itl_s=0.002)) as one:
         yield one
 
