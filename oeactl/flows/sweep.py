@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from oeactl.core.activation import activations
+from oeactl.core.burst import PointMeasured, PointRequest
 from oeactl.core.evidence import Evidence, leader, targets
 from oeactl.core.experiment import Failure, first_error
 from oeactl.core.figures import has_settled, steady
@@ -35,7 +36,7 @@ from oeactl.flows.experts import see_experts
 from oeactl.flows.lifecycle import TAIL_LINES, log_tail
 from oeactl.flows.site import Site, look
 from oeactl.flows.watching import Window, clock_offset_s, seen, watching
-from oeactl.ports import Driver, Engine, PointMeasured, PointRequest, Samples, Server, Store
+from oeactl.ports import Driver, Engine, Samples, Server, Store
 
 _FLUSH_TRIES = 3  # the engine itself asks for a while each time
 _FLUSH_PAUSE_S = 2.0

@@ -13,12 +13,12 @@ import pytest
 from oeactl.cli.common import Call
 from oeactl.cli.load import Load, chosen_load, driver_of, with_dataset
 from oeactl.cli.wiring import Wired
+from oeactl.core.burst import PointMeasured, PointRequest
 from oeactl.core.inventory import EngineSpec, Host, ServerSpec
 from oeactl.core.load import make_point, make_sweep
 from oeactl.edges.agent_link import AgentLink
 from oeactl.edges.local import open_local
 from oeactl.errors import Unreachable, UsageError
-from oeactl.ports import PointMeasured, PointRequest
 from tests.support import sshd
 from tests.support.bench_world import Bench, Told
 from tests.support.stream_server import Server, paced, serving

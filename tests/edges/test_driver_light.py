@@ -20,11 +20,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from oeactl.core.burst import PointMeasured, PointRequest
 from oeactl.core.gates import failures, judge
 from oeactl.core.load import PerRequest, Point, make_point
 from oeactl.edges.drivers.light import Api, LightClient
 from oeactl.edges.jobs import JobResult, run_job
-from oeactl.ports import Agent, PointMeasured, PointRequest
+from oeactl.ports import Agent
 from tests.support.levels import some_evidence
 from tests.support.serving import Told, agent
 from tests.support.stream_server import Asked, Server, Voice, paced, serving, token, usage, words

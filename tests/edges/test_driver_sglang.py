@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from oeactl.core.burst import PointMeasured, PointRequest
 from oeactl.core.gates import failures, judge
 from oeactl.core.load import make_point
 from oeactl.core.redact import REDACTED
@@ -19,7 +20,7 @@ from oeactl.edges.drivers.sglang import SglangClient, read_help
 from oeactl.edges.drivers.sglang_line import read_line
 from oeactl.edges.jobs import JobResult, Spent
 from oeactl.errors import UsageError
-from oeactl.ports import Agent, PointMeasured, PointRequest
+from oeactl.ports import Agent
 from tests.support.levels import some_evidence
 
 LINE = (Path(__file__).parent / "data" / "sglang_0.5.20_line.jsonl").read_bytes()

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from oeactl.core.burst import PointMeasured, PointRequest
 from oeactl.core.figures import dated
 from oeactl.core.gates import failures, judge
 from oeactl.core.load import Point, make_point
@@ -19,7 +20,6 @@ from oeactl.core.provenance import DriverRecord
 from oeactl.edges.agent_link import AgentLink
 from oeactl.edges.drivers.sglang import SglangClient
 from oeactl.edges.local import open_local
-from oeactl.ports import PointMeasured, PointRequest
 from tests.support.engine import RELEASE, VOCABULARY, cpu_engine
 from tests.support.levels import some_evidence
 

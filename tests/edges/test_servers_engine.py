@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from oeactl.core.burst import PointRequest
 from oeactl.core.host import Launch
 from oeactl.core.load import make_point
 from oeactl.edges.drivers.light import Api, LightClient
 from oeactl.edges.engines.sglang import SglangEngine
 from oeactl.edges.servers.process import ProcessServer
-from oeactl.ports import Failed, PointRequest, Ready
+from oeactl.ports import Failed, Ready
 from tests.support.engine import VOCABULARY, cpu_engine, server_argv, server_env
 from tests.support.serving import Standin, Told, agent, free_port
 

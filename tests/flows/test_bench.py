@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from oeactl.core.burst import PointMeasured, PointRequest
 from oeactl.core.host import (
     ExpertCount,
     Holder,
@@ -30,7 +31,6 @@ from oeactl.errors import (
 )
 from oeactl.flows.bench import Order, bench
 from oeactl.flows.site import Site
-from oeactl.ports import PointMeasured, PointRequest
 from tests.support.bench_world import MODULE, PATCHED, PRISTINE, PROOF, Bench, sweep
 from tests.support.levels import DOWN, LEADER, UP, a_measurement, some_rows, spread
 

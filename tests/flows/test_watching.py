@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from oeactl.core.burst import PointMeasured, PointRequest
 from oeactl.core.metrics import Metric
 from oeactl.core.telemetry import MOST_KEPT, Holder, Sample, thinned
 from oeactl.errors import VoidMeasurement
-from oeactl.ports import PointMeasured, PointRequest
 from tests.support.bench_world import Bench, FakeTelemetry
 from tests.support.cards import H200, SW_THERMAL
 from tests.support.levels import WORKER, a_measurement, some_rows

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from oeactl.core.burst import PointMeasured, PointRequest
 from oeactl.core.host import (
     Edit,
     EngineFacts,
@@ -41,7 +42,7 @@ from oeactl.edges.store import ResultsFolder
 from oeactl.errors import ConnectionLost, Locked
 from oeactl.flows.bench import Benched, Order, bench
 from oeactl.flows.site import Site
-from oeactl.ports import PointMeasured, PointRequest, Progress, Ready
+from oeactl.ports import Progress, Ready
 from tests.support.levels import UP, WORKER, a_measurement, some_rows
 from tests.support.surveys import sha256
 

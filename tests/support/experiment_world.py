@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from oeactl.core.burst import PointMeasured, PointRequest
 from oeactl.core.caches import CacheState
 from oeactl.core.host import Launch, Layer, Process, Reply
 from oeactl.core.load import Point, make_sweep
@@ -22,7 +23,7 @@ from oeactl.flows import experiment
 from oeactl.flows.build import Wanted
 from oeactl.flows.experiment import Concluded
 from oeactl.flows.planning import ArmOrder, Order, Prepared, prepare, prepare_again
-from oeactl.ports import Failed, PointMeasured, PointRequest, Progress, Ready
+from oeactl.ports import Failed, Progress, Ready
 from tests.support.bench_world import TOKEN
 from tests.support.levels import a_measurement, some_rows
 from tests.support.site_world import FakeEngine, FakeServer, Operator, World, a_recipe

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from oeactl.core.burst import PointMeasured, PointRequest
 from oeactl.core.figures import Counted, measure
 from oeactl.core.load import ClientLoad, PerRequest
 from oeactl.core.notes import CHARACTERS_A_TOKEN, NOTES, TASKS
@@ -22,7 +23,7 @@ from oeactl.core.redact import REDACTED, redact_text
 from oeactl.edges import load_program
 from oeactl.edges.drivers.sglang import RunJob
 from oeactl.edges.jobs import JobResult, run_job
-from oeactl.ports import Agent, PointMeasured, PointRequest, Progress
+from oeactl.ports import Agent, Progress
 
 Api = Literal["generate", "completions", "chat"]
 

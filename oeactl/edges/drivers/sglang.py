@@ -15,6 +15,7 @@ from typing import Protocol
 import msgspec
 
 from oeactl.core import bench_serving
+from oeactl.core.burst import PointMeasured, PointRequest
 from oeactl.core.host import Value
 from oeactl.core.load import ClientLoad
 from oeactl.core.pace import Pace
@@ -23,7 +24,7 @@ from oeactl.core.redact import REDACTED, redact_text
 from oeactl.edges.drivers.sglang_line import DATASET, read_line
 from oeactl.edges.jobs import JobResult, Spent, run_job
 from oeactl.errors import UsageError
-from oeactl.ports import Agent, PointMeasured, PointRequest, Progress
+from oeactl.ports import Agent, Progress
 
 #: From 0.5.15 on, and before.
 _MODULES = ("sglang.benchmark.serving", "sglang.bench_serving")

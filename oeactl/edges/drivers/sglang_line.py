@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from oeactl.core import bench_serving
+from oeactl.core.burst import PointRequest
 from oeactl.core.foreign_level import json_object
 from oeactl.core.load import Measurement, PerRequest
 from oeactl.errors import UsageError
-from oeactl.ports import PointRequest
 
 DATASET = "random-ids"
 
