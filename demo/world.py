@@ -37,11 +37,11 @@ def installed() -> Installed:
 
 
 def copy_engine(engine: Installed, folder: Path) -> Path:
-    """Copy ``sglang`` and its metadata (168 MB) to ``folder``, which then goes first on PYTHONPATH."""
+    """Copy ``sglang`` with its bytecode and metadata (168 MB) to ``folder``: it goes first on PYTHONPATH."""
     folder.mkdir(parents=True)
     for source in engine.site.glob("sglang*"):
         if source.is_dir():
-            shutil.copytree(source, folder / source.name, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(source, folder / source.name)
     return folder
 
 
