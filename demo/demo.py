@@ -64,11 +64,12 @@ def run_all(folder: Path) -> int:
         for change in ((), ("patch", "--set", "k0=2", "--yes")):
             if change:
                 oeactl(folder, *change)
-            oeactl(folder, "bench", "--concurrency", LEVELS, fine=(0, VOID))
+            oeactl(folder, "bench", "--concurrency", LEVELS, "--experts", fine=(0, VOID))
             runs.append(max(path.name for path in (folder / "results" / "runs").glob("*/*")))
         oeactl(folder, "status")
         oeactl(folder, "revert", "--yes")
         oeactl(folder, "results", "compare", *runs)
+        oeactl(folder, "predict", "--from", runs[0], "--k0", "2", "--batch", LEVELS)
         finished = True
     except CommandFailed as failed:
         say(f"this ended with {failed.code}: {failed}")
