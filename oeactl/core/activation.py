@@ -50,4 +50,4 @@ def _of_layer(layer: Layer, state: ServerState, ours: Sequence[ProofFile]) -> Ac
 
 
 def _kinds(proofs: Sequence[ProofFile], digest: str) -> tuple[str, ...]:
-    return tuple(sorted({one.kind for one in proofs if one.digest == digest and one.kind != "experts"}))
+    return tuple(sorted({one.kind for one in proofs if one.digest == digest}))

@@ -45,6 +45,11 @@ class Activation(Value, frozen=True, kw_only=True):
     reason: str
     kinds: tuple[str, ...] = ()
 
+    @property
+    def counts(self) -> bool:
+        """Its workers count experts, and wait for the device after each layer to do so."""
+        return "experts" in self.kinds
+
 
 class Earlier(Value, frozen=True, kw_only=True):
     """A valid level of the same load in an earlier trial of this run.

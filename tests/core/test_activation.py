@@ -56,6 +56,12 @@ def test_only_a_branch_taken_by_this_start_is_active(proofs: tuple[ProofFile, ..
     assert found.reason
 
 
+def test_a_worker_that_counts_experts_is_active_and_known_to_count() -> None:
+    for shown, counts in (((proof(),), False), ((proof(), proof(kind="experts")), True)):
+        (found,) = activations((LAYER,), UP, shown)
+        assert (found.outcome, found.counts) == ("pass", counts)
+
+
 def test_workers_that_cannot_be_seen_are_not_measured() -> None:
     (found,) = activations((LAYER,), ServerState(recorded=None, listener=None, healthy=True), ())
     assert found.outcome == "not_measured"

@@ -139,6 +139,15 @@ def test_a_fault_voids_the_level_with_its_reason(name: str, fault: dict[str, Any
     assert f"{name}: {found.reason}" in failures(judge(some_evidence(POINT, **fault)))
 
 
+def test_a_worker_that_counts_experts_is_measured_with_a_warning() -> None:
+    seen = Activation(recipe="oea", digest="d", outcome="pass", reason="taken", kinds=("eager", "experts"))
+    found = gate("activation", activations=(seen,))
+    assert (found.outcome, found.warning) == ("pass", True)
+    assert "taken; it counts experts (OEACTL_EXPERTS=1)" in found.reason
+    quiet = gate("activation", activations=(msgspec.structs.replace(seen, kinds=("eager",)),))
+    assert (quiet.outcome, quiet.warning) == ("pass", False)
+
+
 UNSEEN: list[tuple[str, dict[str, Any]]] = [
     ("errors", {"requests": None}),
     ("output_lengths", {"requests": None}),
