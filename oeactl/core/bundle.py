@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from oeactl.core.adoption import secret_words
 from oeactl.core.again import again
 from oeactl.core.change import Change
 from oeactl.core.hosts_text import entry_lines
@@ -189,7 +190,8 @@ def _entry(run: Run) -> dict[str, Any]:
         server |= {"manager": "commands", "start": list(launch.argv), "stop": stop}
         server |= {"status": list(launch.status)} if launch.status else {}
     else:
-        python, *argv = launch.words[: len(launch.words) - added]
+        words, _ = secret_words(launch.words[: len(launch.words) - added], _left_out(launch))
+        python, *argv = words
         server |= {"argv": argv, "log": f"/tmp/{run.plan.run_id}.log"}
     root = {"root": launch.engine_root} if launch.engine_root else {}
     return {"engine": {"python": python, **root}, "server": server}

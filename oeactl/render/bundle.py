@@ -53,7 +53,8 @@ def _ground(run: Run, manifest: Mapping[str, Any]) -> Iterator[str]:
             yield f"- not here: how the server of {arm['name']} was begun, which this run did not keep"
         if arm["recipes"] and not arm["diff"]:
             yield f"- not here: what {arm['described']} changes, which this run did not keep"
-    yield from (f"- not here: the value of {word}, a secret" for word in manifest["secrets_left_out"])
+    for word in manifest["secrets_left_out"]:
+        yield f"- not here: the value of {word}, a secret, which hosts.yaml takes from a variable of yours"
     yield from (f"- not here: raw rows {sha}" for sha in manifest["raw_lost"])
     sweep = run.plan.sweep
     if sweep.dataset_file:

@@ -203,12 +203,14 @@ def begun_by(run: Run, launch: LaunchRecord) -> Run:
     return replace(run, trials=trials)
 
 
-def test_a_secret_of_the_launch_is_left_out_and_named() -> None:
+def test_a_secret_of_the_launch_is_left_out_and_named_and_taken_from_a_variable_elsewhere() -> None:
     run = a_rich_comparison(pairs=2)
     argv = ("-m", "x", "--api-key", REDACTED, f"--hf-token={REDACTED}", "--port", "1")
     launch = LaunchRecord(manager="process", python="python3", argv=argv)
-    manifest = manifest_of(begun_by(run, launch), ())
-    assert manifest["secrets_left_out"] == ["--api-key", "--hf-token"]
+    begun = begun_by(run, launch)
+    assert manifest_of(begun, ())["secrets_left_out"] == ["--api-key", "--hf-token"]
+    server = yaml.safe_load(hosts_of(begun))["hosts"]["@local"]["server"]
+    assert server["argv"] == ["-m", "x", "--api-key", "${API_KEY}", "--hf-token=${HF_TOKEN}", "--port", "1"]
 
 
 def test_a_server_of_its_owner_s_commands_is_begun_and_ended_by_them_elsewhere_too() -> None:
