@@ -72,7 +72,8 @@ def _modifications(run: Run) -> Iterator[str]:
     for change in run.changes:
         for recipe in change.recipes:
             link = f" ({recipe.url})" if recipe.url else ""
-            yield from (f"{recipe.title}: {recipe.summary}{link}", "")
+            summary = f": {recipe.summary}" if recipe.summary else ""
+            yield from (f"{recipe.title}{summary}{link}", "")
         for file in change.files:
             was, now = file.before_sha256[:12] or "no file", file.after_sha256[:12] or "no file"
             yield f"- {change.arm}: `{file.path}`, sha256 {was}… to {now}…"
