@@ -26,6 +26,10 @@ def test_the_same_build_answers_within_its_floor_and_oea_changes_answers_under_l
 ) -> None:
     local.oeactl("start")
     before = distinct(local.oeactl("status", "--experts"))
+    local.oeactl("bench", "--concurrency", "4,16", "--experts")
+    predicted = local.oeactl("predict", "--from", "last", "--k0", "2", "--batch", "4,16")["rows"]
+    for row in predicted:
+        assert row["distinct"] == pytest.approx(before[row["batch"]], rel=0.1)
     by_url = local.oeactl("quality", "--url", local.url, "--prompts", "4", "--output-len", "8", "-c", "4")
     assert by_url["recording"]["api"] == "openai" and by_url["recording"]["model"]["served_name"] == "tiny"
     first = local.oeactl("quality", *FEW)["recording"]
@@ -45,6 +49,7 @@ def test_the_same_build_answers_within_its_floor_and_oea_changes_answers_under_l
     after = distinct(local.oeactl("status", "--experts"))
     assert after[1] == before[1] == 8
     assert after[16] < before[16] / 2
+    assert after[16] < predicted[1]["kept"][0] < before[16]
 
     run = local.oeactl("bench", "--concurrency", "4", "--experts")
     local.oeactl("results", "attach", "last", compared["comparison_path"])
