@@ -115,7 +115,7 @@ def claim(site: Site, journal: Journal) -> None:
     here = (lease.holder.user, lease.holder.host) == (site.holder.user, site.holder.host)
     if here and not site.alive(lease.holder.pid):
         site.files.settle(root=journal.root, state_dir=site.host.state_dir, operation=lease.operation)
-        site.progress.note(f"ended the lease of a {lease.what} of yours that no longer runs")
+        site.progress.note(f"ended the lease of your {lease.what}, which no longer runs")
         return
     raise locked(site, lease)
 

@@ -111,7 +111,8 @@ def verdict_lines(verdict: Verdict, plan: Plan) -> list[str]:
     lines = [head]
     if effect is not None and verdict.levels:
         levels = ", ".join(str(level) for level in verdict.levels)
-        lines.append(f"  the mean over levels {levels}, {effect.pairs} pairs, {design.analysis}")
+        pairs = "1 pair" if effect.pairs == 1 else f"{effect.pairs} pairs"
+        lines.append(f"  the mean over levels {levels}, {pairs}, {design.analysis}")
     if verdict.smallest_effect is not None and verdict.trial_sd is not None:
         lines.append(
             f"  restarts varied by {verdict.trial_sd:.1%}: such a plan sees {verdict.smallest_effect:.1%} "

@@ -228,7 +228,7 @@ def test_a_lease_taken_meanwhile_is_exit_5_and_stays_theirs(ann: Operator) -> No
 def test_the_lease_of_a_command_of_ones_own_that_was_killed_does_not_lock_one_out(ann: Operator) -> None:
     held(ann, Holder(user=HOLDER.user, host=HOLDER.host, pid=4), "patch trial")
     assert ann.patch().status == "patched"
-    assert ann.told.notes == ["ended the lease of a patch trial of yours that no longer runs"]
+    assert ann.told.notes == ["ended the lease of your patch trial, which no longer runs"]
     ann.world.alive.add(5)
     held(ann, Holder(user=HOLDER.user, host=HOLDER.host, pid=5), "bench")
     with pytest.raises(Locked):
