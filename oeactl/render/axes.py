@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from oeactl.render.markup import Markup, el
 
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
+_ROOM = 2.0
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,13 @@ def around(values: Sequence[float], *, pad: float = 0.08, least: float = 0.0) ->
     room = max(high - low, least, abs(high) * 1e-6, 1e-9)
     middle = (low + high) / 2
     return middle - room * (0.5 + pad), middle + room * (0.5 + pad)
+
+
+def reach(inner: Sequence[float], outer: Sequence[float]) -> tuple[float, float]:
+    """From the least to the most of all values, ``outer`` only as far as it does not dwarf ``inner``."""
+    low, high = min(inner), max(inner)
+    room = _ROOM * (high - low)
+    return max(low - room, min([low, *outer])), min(high + room, max([high, *outer]))
 
 
 def from_zero(values: Sequence[float]) -> tuple[float, float]:

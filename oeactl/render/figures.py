@@ -39,6 +39,7 @@ from oeactl.render.axes import (
     from_zero,
     line,
     mark,
+    reach,
     rows_of,
     svg,
     text,
@@ -59,8 +60,8 @@ def ratio_figure(run: Run, width: float) -> Markup | None:
     step, top = (44.0, 8.0) if narrow else (30.0, 8.0)
     rows = [row for verdict in verdicts for row in _ratio_rows(run, verdict, len(verdicts) > 1)]
     low, high = 1 / (1 + design.margin), 1 + design.margin
-    ends = [low, high, *(end for row in rows for end in _ends(row[1]))]
-    scale = Scale(*around(ends, pad=0.05), left, right)
+    ends = [end for row in rows for end in (row[1].low, row[1].high) if end is not None]
+    scale = Scale(*around(reach([low, high, *(row[1].ratio for row in rows)], ends), pad=0.05), left, right)
     bottom = top + step * len(rows)
     made = [
         el("rect", x=scale(low), y=top, width=scale(high) - scale(low), height=bottom - top, class_="margin"),
@@ -109,18 +110,17 @@ def effect_text(effect: Effect) -> str:
     return f"{effect.ratio:.3f} ({effect.low:.3f} to {effect.high:.3f})"
 
 
-def _ends(effect: Effect) -> list[float]:
-    return [end for end in (effect.ratio, effect.low, effect.high) if end is not None]
-
-
 def _interval(
     scale: Scale, effect: Effect, y: float, series: int, *, hollow: bool, r: float, title: str
 ) -> list[Markup]:
+    """An end beyond the axis is an arrow."""
     made = []
     if effect.low is not None and effect.high is not None:
-        made.append(line(scale(effect.low), y, scale(effect.high), y, f"whisker s{series % 8}"))
-        for end in (effect.low, effect.high):
-            made.append(line(scale(end), y - 4, scale(end), y + 4, f"whisker s{series % 8}"))
+        class_ = f"whisker s{series % 8}"
+        low, high = (scale(min(max(end, scale.low), scale.high)) for end in (effect.low, effect.high))
+        made.append(line(low, y, high, y, class_))
+        for x, back in ((low, 7 * (effect.low < scale.low)), (high, -7 * (effect.high > scale.high))):
+            made += [line(x + back, y + side, x, y, class_) for side in (-4, 4)]
     return [*made, mark(scale(effect.ratio), y, series, r=r, hollow=hollow, title=title)]
 
 

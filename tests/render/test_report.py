@@ -21,6 +21,7 @@ from oeactl.core.results import analyse
 from oeactl.core.routing import ExpertsSeen, unseen
 from oeactl.core.run import AppliedRecipe, Arm, ImportedFile, Run, Sending, Trial
 from oeactl.errors import Refused
+from oeactl.render.figures import ratio_figure
 from oeactl.render.page import html_report
 from oeactl.render.report import pr_report
 from oeactl.render.wiki import wiki_page
@@ -67,6 +68,27 @@ def test_the_ratio_with_interval_and_margin_comes_first_and_says_which_levels_it
     assert "levels 64, 256" in text and "all levels" not in text  # one trial was lost at the others
     assert "B is faster than A, by more than the margin of 3%" in text
     assert 'class="margin"' in page
+
+
+def test_an_interval_without_measure_does_not_squeeze_the_others_and_ends_in_an_arrow() -> None:
+    run = a_rich_comparison(pairs=2, failing=False)
+    assert run.analysis is not None
+    (verdict,) = run.analysis.verdicts
+    assert verdict.effect is not None
+    tame, wild = (
+        msgspec.structs.replace(
+            run,
+            analysis=msgspec.structs.replace(
+                run.analysis, verdicts=(msgspec.structs.replace(verdict, effect=effect),)
+            ),
+        )
+        for effect in (verdict.effect, msgspec.structs.replace(verdict.effect, low=0.001, high=250.0))
+    )
+    drawn = [str(ratio_figure(one, 820)) for one in (tame, wild)]
+    ticks = [re.findall(r">([0-9.]+)</text>", one) for one in drawn]
+    assert "250" in drawn[1] and max(float(tick) for tick in ticks[1]) < 3
+    xs = [float(x) for x in re.findall(r'x[12]="([0-9.-]+)"', drawn[1])]
+    assert min(xs) >= 0 and max(xs) <= 820 - 190
 
 
 def test_a_change_of_what_is_computed_is_said_before_any_figure() -> None:
