@@ -25,6 +25,12 @@ def trial_seconds(runs: Iterable[Run], host: str, sweep: Sweep) -> float | None:
     return median(took) if took else None
 
 
+def gpus_used(runs: Sequence[Run], host: str) -> int | None:
+    """How many GPUs the server on ``host`` last said that it uses; None where it never did."""
+    told = (trial.server.gpus for run in reversed(runs) for trial in run.trials if trial.host.name == host)
+    return next((gpus for gpus in told if gpus is not None), None)
+
+
 def known_sd(
     runs: Iterable[Run], host: str, sweep: Sweep, *, engine: str | None, model_sha256: str | None
 ) -> float | None:

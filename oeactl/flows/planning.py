@@ -25,7 +25,7 @@ from oeactl.core.host import ServerState, Survey
 from oeactl.core.inventory import Host
 from oeactl.core.launch import added_fault, launch_fault
 from oeactl.core.load import Sweep
-from oeactl.core.past import known_sd, trial_seconds
+from oeactl.core.past import gpus_used, known_sd, trial_seconds
 from oeactl.core.results import clean_label, moment, record, run_id
 from oeactl.core.run import AppliedRecipe, Arm, Plan, PlannedTrial, Run
 from oeactl.errors import Refused, UsageError
@@ -130,7 +130,7 @@ def prepare(site: Site, driver: Driver, store: Store, order: Order, *, only: boo
         foreseen=Foreseen(
             trial_s=order.trial_s or past,
             trial_s_from="as told" if order.trial_s else "past trials here" if past else "",
-            gpus=site.host.server.gpus if site.host.server else None,
+            gpus=_gpus(site, runs),
             on_host=tuple(layer.recipe for layer in survey.journal.layers),
             notes=(*notes, *_cache_notes(site, order)),
             launch=_launch_differences(site, plan.arms, order),
@@ -159,6 +159,12 @@ def prepare_again(
         state=server_of(site).state(health=False),
         foreseen=Foreseen(on_host=tuple(layer.recipe for layer in survey.journal.layers)),
     )
+
+
+def _gpus(site: Site, runs: Sequence[Run]) -> int | None:
+    """As hosts.yaml says, else as past runs saw."""
+    stated = site.host.server.gpus if site.host.server else None
+    return gpus_used(runs, site.host.name) if stated is None else stated
 
 
 def _fitted(order: Order, past_s: float | None) -> Order:
