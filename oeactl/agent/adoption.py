@@ -14,6 +14,7 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 from . import gpus, port, process
+from .environment import base_environment
 from .server import root_of
 from .wire import AgentError, operation
 
@@ -44,7 +45,7 @@ def adopt(request: Request, client: Client) -> dict[str, Any]:
         "environment": {
             name: SECRET if is_secret(name) else value for name, value in sorted(environment.items())
         },
-        "base_environment": process.base_environment(),
+        "base_environment": base_environment(),
         "log": _log(main.pid),
         "address": address,
         "port": number,

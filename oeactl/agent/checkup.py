@@ -13,6 +13,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from . import disk, gpus, process
+from .environment import base_environment
 from .wire import operation
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 @operation("checkup")
 def checkup(request: Request, client: Client) -> dict[str, Any]:
     """The wire's MachineFacts. folders, programs: what to look for; env: the server's, for its PATH."""
-    path = {**process.base_environment(), **request["env"]}.get("PATH")
+    path = {**base_environment(), **request["env"]}.get("PATH")
     return {
         "python": platform.python_version(),
         "executable": sys.executable,

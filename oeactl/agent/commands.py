@@ -13,6 +13,7 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import log, port, process, record
+from .environment import base_environment
 from .launch import refuse_second, refuse_taken
 from .wire import AgentError, operation
 
@@ -40,7 +41,7 @@ def run(argv: list[str], env: dict[str, str], cwd: str | None, timeout_s: float)
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env={**process.base_environment(), **env},
+                env={**base_environment(), **env},
                 cwd=cwd or "/",
                 start_new_session=True,
             )

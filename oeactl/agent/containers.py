@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from . import beside, commands, docker, log, port, process, record
+from .environment import base_environment
 from .launch import refuse_second, refuse_taken
 from .server import health
 from .wire import AgentError, operation
@@ -124,7 +125,7 @@ def _follow_into(name: str, since: float, path: str) -> None:
             stdin=subprocess.DEVNULL,
             stdout=handle,
             stderr=handle,
-            env=process.base_environment(),
+            env=base_environment(),
             start_new_session=True,
         )
         child.returncode = 0  # it is not ours to wait for
@@ -254,7 +255,7 @@ def tail(name: str, count: int) -> list[str]:
             stderr=subprocess.STDOUT,
             timeout=docker.INSPECT_S,
             check=False,
-            env=process.base_environment(),
+            env=base_environment(),
         )
         return done.stdout.decode("utf-8", "replace").splitlines()[-count:] if count else []
     return []
@@ -276,7 +277,7 @@ def follow(request: Request, client: Client) -> None:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        env=process.base_environment(),
+        env=base_environment(),
     )
     assert child.stdout is not None
     try:

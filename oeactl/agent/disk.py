@@ -7,18 +7,17 @@ Refuses: to edit in place, and to know why a file changes.
 from __future__ import annotations
 
 import errno
-import glob
-import hashlib
 import os
 import pwd
 import stat
 import time
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
 
+from .loader import sha256 as _sha256
 from .steps import reach
 from .wire import AgentError
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -32,7 +31,7 @@ NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXD
 
 
 def sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
+    return _sha256(data).hexdigest()
 
 
 def read(path: str) -> bytes:
@@ -210,15 +209,25 @@ def drop_bytecode(path: str, prefix: str | None = None) -> None:
     if not path.endswith(".py"):
         return
     folder, name = os.path.split(path)
-    stem = glob.escape(name[: -len(".py")])
-    places = [os.path.join(glob.escape(folder), "__pycache__", stem + ".*.pyc")]
-    places.append(os.path.join(glob.escape(folder), stem + ".pyc"))
+    stem = name[: -len("py")]
+    places = [os.path.join(folder, "__pycache__")]
     if prefix:
-        places.append(os.path.join(glob.escape(prefix), glob.escape(folder.lstrip("/")), stem + ".*.pyc"))
-    for place in places:
-        for compiled in glob.glob(place):
-            reach("drop bytecode", compiled)
-            remove(compiled)
+        places.append(os.path.join(prefix, folder.lstrip("/")))
+    compiled = [os.path.join(place, one) for place in places for one in _bytecode_in(place, stem)]
+    if os.path.lexists(os.path.join(folder, stem + "pyc")):
+        compiled.append(os.path.join(folder, stem + "pyc"))
+    for one in compiled:
+        reach("drop bytecode", one)
+        remove(one)
+
+
+def _bytecode_in(folder: str, stem: str) -> list[str]:
+    """Names of the compiled forms of one module in a cache folder. stem: its file's name, up to the dot."""
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return []
+    return [name for name in names if name.startswith(stem) and name.endswith(".pyc")]
 
 
 def obstacle(path: str) -> tuple[str, str] | None:

@@ -10,7 +10,7 @@ import json
 import subprocess
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from . import process
+from .environment import base_environment
 from .wire import AgentError
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def ask(
     words: Sequence[str], place: Place | None = None, data: bytes = b"", timeout_s: float = INSPECT_S
 ) -> Done:
     """Run docker with these words. place: whose variables it gets. Raises AgentError where it cannot."""
-    env = {**process.base_environment(), **((place or {}).get("env") or {})}
+    env = {**base_environment(), **((place or {}).get("env") or {})}
     try:
         return subprocess.run(
             ["docker", *words], input=data, capture_output=True, timeout=timeout_s, check=False, env=env

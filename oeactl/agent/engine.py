@@ -5,17 +5,17 @@ Owns: finding the package as the server's interpreter would, without importing i
 
 from __future__ import annotations
 
-import base64
-import glob
-import json
 import os
-import re
-import subprocess
-from typing import Any
+import sys
 
-from . import disk
-from .process import base_environment
+from . import disk, jsontext
+from .environment import base_environment
 from .wire import AgentError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 FIND_S = 60.0
 GIT_S = 30.0
@@ -35,8 +35,6 @@ answer = ["<oeactl>", "%d.%d.%d" % sys.version_info[:3], package, *filter(None, 
 sys.stdout.buffer.write("\\0".join(answer).encode("utf-8", "surrogateescape"))
 """
 
-_VERSION = re.compile(r"""^(?:__version__|version)\b.*=\s*["']([^"']+)["']""", re.MULTILINE)
-
 
 def server_environment(env: dict[str, str]) -> dict[str, str]:
     """What the server starts with: hosts.yaml's variables over the few of this host that pass."""
@@ -44,9 +42,11 @@ def server_environment(env: dict[str, str]) -> dict[str, str]:
 
 
 class Package:
-    """A package directory and what lies around it."""
+    """A package directory and what lies around it. search: the folders its interpreter looks in."""
 
-    def __init__(self, name: str, directory: str, python_version: str, search: list[str]) -> None:
+    def __init__(
+        self, name: str, directory: str, python_version: str, search: Callable[[], list[str]]
+    ) -> None:
         self.name = name
         self.directory = os.path.realpath(directory)
         self.python_version = python_version
@@ -84,10 +84,11 @@ class Package:
 
     def recorded(self, paths: list[str]) -> dict[str, str]:
         """Path -> sha256 of the unmodified release, from the wheel's RECORD; empty without one."""
-        import csv  # only here: the other operations start sooner without it
-
         if self.info is None:
             return {}
+        import base64  # only here: the others start sooner without them
+        import csv
+
         parent = os.path.dirname(self.directory)
         wanted = {os.path.relpath(path, parent): path for path in paths}
         found = {}
@@ -104,18 +105,23 @@ class Package:
 
     def _dist_info(self, folder: str) -> str | None:
         """The newest ``name-*.dist-info`` in ``folder``."""
-        pattern = os.path.join(glob.escape(folder), self.name + "-*.dist-info")
-        found = [path for path in glob.glob(pattern) if os.path.isdir(path)]
+        try:
+            names = os.listdir(folder)
+        except OSError:
+            return None
+        start, end = self.name + "-", ".dist-info"
+        named = [name for name in names if name.startswith(start) and name.endswith(end)]
+        found = [path for path in (os.path.join(folder, name) for name in named) if os.path.isdir(path)]
         return max(found, key=os.path.getmtime) if found else None
 
     def _editable_info(self) -> str | None:
         """The dist-info of an editable install whose source tree holds this package."""
-        for folder in self._search:
+        for folder in self._search():
             info = self._dist_info(folder)
             if info is None:
                 continue
             try:
-                url = json.loads(disk.read(os.path.join(info, "direct_url.json")))["url"]
+                url = jsontext.loads(disk.read(os.path.join(info, "direct_url.json")))["url"]
             except (OSError, ValueError, KeyError):
                 continue
             tree = os.path.realpath(url[len("file://") :]) if url.startswith("file://") else None
@@ -129,14 +135,16 @@ class Package:
                 text = disk.read(os.path.join(self.directory, name)).decode("utf-8", "replace")
             except OSError:
                 continue
-            found = _VERSION.search(text)
-            if found:
-                return found.group(1)
+            for line in text.splitlines():
+                if line.partition("=")[0].partition(":")[0].rstrip() in ("__version__", "version"):
+                    value = line.rpartition("=")[2].strip()
+                    if value[:1] in ("'", '"') and value.count(value[0]) > 1:
+                        return value[1:].partition(value[0])[0]
         return None
 
     def _git(self) -> tuple[str | None, str | None]:
         """Commit, and the hash of what differs from it; None where git does not track this package."""
-        if not _in_a_checkout(self.directory):
+        if not _lies_in(self.directory, (".git",)):  # asking git takes longer than looking
             return None, None
         if _git(self.directory, "ls-files", "--error-unmatch", "__init__.py") is None:
             return None, None
@@ -159,9 +167,9 @@ def _info_version(info: str | None) -> str | None:
     return None
 
 
-def _in_a_checkout(folder: str) -> bool:
-    """Whether git could track it at all: asking git takes longer than looking."""
-    while not os.path.lexists(os.path.join(folder, ".git")):
+def _lies_in(folder: str, names: tuple[str, ...]) -> bool:
+    """Whether one of these files is in ``folder`` or in one above it."""
+    while not any(os.path.lexists(os.path.join(folder, name)) for name in names):
         if folder == os.path.dirname(folder):
             return False
         folder = os.path.dirname(folder)
@@ -170,6 +178,8 @@ def _in_a_checkout(folder: str) -> bool:
 
 def _git(folder: str, *words: str) -> bytes | None:
     """One read-only git command; None when it fails, or there is no git. Hooks and locks stay out of it."""
+    import subprocess  # only where there is a checkout
+
     command = ["git", "-c", "safe.directory=*", "-c", "core.fsmonitor=false", "-C", folder, *words]
     env = {**base_environment(), "GIT_OPTIONAL_LOCKS": "0", "GIT_CEILING_DIRECTORIES": "", "LC_ALL": "C"}
     try:
@@ -182,6 +192,8 @@ def _git(folder: str, *words: str) -> bytes | None:
 def find(request: dict[str, Any]) -> Package:
     """The package as the server's interpreter, environment and folder give it, or the one under ``root``."""
     name, root = request["package"], request["root"]
+    if root is not None and _is_ours(request):
+        return _found(request, _under_root(name, os.path.expanduser(root)))
     found = _ask_interpreter(request)
     if root is not None:
         directory = _under_root(name, os.path.expanduser(root))
@@ -195,15 +207,46 @@ def find(request: dict[str, Any]) -> Package:
         )
     else:
         directory = found["package"]
-    package = Package(name, directory, found["python"], found["path"])
+    package = Package(name, directory, found["python"], lambda: found["path"])
     _verify(package, request["modules"])
     return package
 
 
-def _ask_interpreter(request: dict[str, Any]) -> dict[str, Any]:
-    cwd = request["cwd"] or "/"  # where a server without a folder is started; never the login's home
+def _is_ours(request: dict[str, Any]) -> bool:
+    """Whether the server's interpreter is this very one, and nothing in its environment makes it another."""
+    env = server_environment(request["env"])
+    return request["python"] == sys.executable and not any(name.startswith(("PYTHON", "LD_")) for name in env)
+
+
+def _found(request: dict[str, Any], directory: str) -> Package:
+    """A package whose place was told, for this very interpreter: it need not be asked what we know.
+
+    Only who installed it editable would be news, and that takes a project around it.
+    """
+    _folder(request)
+    project = _lies_in(os.path.realpath(directory), ("pyproject.toml", "setup.py", "setup.cfg"))
+    package = Package(
+        request["package"],
+        directory,
+        ".".join(map(str, sys.version_info[:3])),
+        lambda: _ask_interpreter(request)["path"] if project else [],
+    )
+    _verify(package, request["modules"])
+    return package
+
+
+def _folder(request: dict[str, Any]) -> str:
+    """Where the server is started: without a folder in /, never in the login's home."""
+    cwd: str = request["cwd"] or "/"
     if not os.path.isdir(cwd):
         raise AgentError("usage", "there is no such folder to start the server in", cwd, "set server.cwd")
+    return cwd
+
+
+def _ask_interpreter(request: dict[str, Any]) -> dict[str, Any]:
+    import subprocess  # only where another interpreter is to be asked
+
+    cwd = _folder(request)
     command = [request["python"], "-c", FINDER, request["package"]]
     try:
         done = subprocess.run(

@@ -20,6 +20,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from . import process
+from .environment import base_environment
 from .wire import AgentError, from_text, operation, to_text
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ def _begin(request: Request, argv: list[str], mark: str) -> subprocess.Popen[byt
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env={**process.base_environment(), **request["env"], MARK: mark},
+            env={**base_environment(), **request["env"], MARK: mark},
             cwd=request.get("cwd") or "/",
             start_new_session=True,
             preexec_fn=_die_with_parent,

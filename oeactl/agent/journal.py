@@ -7,20 +7,18 @@ the engine's files.
 from __future__ import annotations
 
 import fcntl
-import hashlib
-import json
 import os
-import shlex
 import time
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
 
-from . import disk
+from . import disk, jsontext
 from .steps import reach
 from .wire import AgentError, operation, to_text
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
 
     from .wire import Client
 
@@ -41,7 +39,7 @@ def state_path(root: str, state_dir: str | None) -> str:
 
 
 def _key(root: str) -> str:
-    return hashlib.sha256(os.path.realpath(root).encode()).hexdigest()[:16]
+    return disk.sha256(os.path.realpath(root).encode())[:16]
 
 
 def elsewhere(root: str, state_dir: str | None) -> str | None:
@@ -103,7 +101,7 @@ class Store:
 
     def read(self) -> Journal:
         try:
-            journal = json.loads(disk.read(self._journal))
+            journal = jsontext.loads(disk.read(self._journal))
         except FileNotFoundError:
             return blank(self.root)
         except PermissionError:
@@ -141,7 +139,7 @@ class Store:
     def prepare(self, journal: Journal) -> None:
         """Write the journal that ``install`` makes the valid one."""
         reach("write journal", self._journal)
-        disk.prepare(self._journal, json.dumps(journal, indent=1).encode() + b"\n")
+        disk.prepare(self._journal, jsontext.dumps_lines(journal))
 
     def install(self) -> None:
         reach("install journal", self._journal)
@@ -238,7 +236,7 @@ class Store:
             f"# oeactl changed files under {self.root}.",
             "# These commands put the originals back; stop the server first, start it afterwards.",
             *(line for record in records for line in self._commands(record)),
-            f"rm -f -- {shlex.quote(self._journal)}",
+            f"rm -f -- {_quoted(self._journal)}",
         ]
         reach("write RESTORE.txt", self._note)
         disk.write_durably(self._note, ("\n".join(lines) + "\n").encode())
@@ -247,13 +245,13 @@ class Store:
         path = record["path"]
         folder, name = os.path.split(path)
         if record["pristine_sha256"] == disk.ABSENT:
-            yield f"rm -f -- {shlex.quote(path)}"
+            yield f"rm -f -- {_quoted(path)}"
         else:
-            yield f"cp -- {shlex.quote(self.backup(record['pristine_sha256']))} {shlex.quote(path)}"
+            yield f"cp -- {_quoted(self.backup(record['pristine_sha256']))} {_quoted(path)}"
         if name.endswith(".py"):
-            yield f"rm -f -- {shlex.quote(folder)}/__pycache__/{shlex.quote(name[: -len('.py')])}.*.pyc"
+            yield f"rm -f -- {_quoted(folder)}/__pycache__/{_quoted(name[: -len('.py')])}.*.pyc"
         for made in reversed(record.get("folders", ())):
-            yield f"rmdir -- {shlex.quote(made)} 2>/dev/null || true"
+            yield f"rmdir -- {_quoted(made)} 2>/dev/null || true"
 
     def _leftover(self, journal: Journal) -> dict[str, Any] | None:
         """What a crash left of a blank record, to be cleared away: for the client it is pending too."""
@@ -298,6 +296,11 @@ class Store:
             "lease": active_lease(journal),
             "recovered": recovered,
         }
+
+
+def _quoted(text: str) -> str:
+    """One word of a shell's line, whatever is in it."""
+    return "'" + text.replace("'", "'\"'\"'") + "'"
 
 
 def describe(holder: dict[str, Any]) -> str:

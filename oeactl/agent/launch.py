@@ -15,6 +15,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from . import port, process, record
+from .environment import base_environment
 from .wire import AgentError, operation, uninterrupted
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def start(request: Request, client: Client) -> dict[str, object]:
         raise AgentError("usage", what, launch["cwd"], "correct server.cwd in hosts.yaml")
     mark = secrets.token_hex(8)
     record.prepare(folder)
-    environment = {**process.base_environment(), **launch["env"]}
+    environment = {**base_environment(), **launch["env"]}
     environment[record.PROOF_DIR] = record.proof_dir(folder)
     environment[record.MARK] = mark
     handle = _open_log(launch["log"])
@@ -102,7 +103,7 @@ def refuse_taken(number: int) -> None:
 def interpreter(launch: dict[str, Any]) -> str:
     """The absolute path of what is run. Raises AgentError where it is missing, or not executable."""
     python: str = launch["python"]
-    where = shutil.which(python, path={**process.base_environment(), **launch["env"]}.get("PATH"))
+    where = shutil.which(python, path={**base_environment(), **launch["env"]}.get("PATH"))
     if where is None:
         problem = "is not executable" if os.path.exists(python) else "does not exist on this host"
         raise AgentError(

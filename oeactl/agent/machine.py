@@ -5,15 +5,18 @@ Owns: host facts, nvidia-smi's rows, the model's config.json. Refuses: to need r
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
 import time
 from contextlib import suppress
-from typing import Any
 
-from . import disk
+from . import disk, jsontext
+from .environment import on_path
 from .journal import boot_id
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import subprocess
+    from typing import Any
 
 NVIDIA_SMI_S = 30.0
 GPU_FIELDS = ("index", "name", "uuid", "driver_version", "memory.total", "power.limit", "persistence_mode")
@@ -25,6 +28,10 @@ class GpuQuery:
     def __init__(self) -> None:
         command = ["nvidia-smi", "--query-gpu=" + ",".join(GPU_FIELDS), "--format=csv,noheader"]
         self._process: subprocess.Popen[str] | None = None
+        if not on_path(command[0]):
+            return
+        import subprocess  # only here, for the same reason
+
         with suppress(OSError):
             self._process = subprocess.Popen(
                 command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, universal_newlines=True
@@ -33,6 +40,8 @@ class GpuQuery:
     def rows(self) -> list[dict[str, str]]:
         if self._process is None:
             return []
+        import subprocess
+
         try:
             text, _ = self._process.communicate(timeout=NVIDIA_SMI_S)
         except subprocess.TimeoutExpired:
@@ -104,7 +113,7 @@ def _revision(repository: str) -> str | None:
 def _read_config(folder: str, revision: str | None) -> dict[str, Any]:
     facts: dict[str, Any] = {"path": folder, "revision": revision, "config": None, "problem": None}
     try:
-        config = json.loads(disk.read(os.path.join(folder, "config.json")))
+        config = jsontext.loads(disk.read(os.path.join(folder, "config.json")))
     except OSError as error:
         facts["problem"] = f"config.json: {error.strerror}"
     except ValueError:

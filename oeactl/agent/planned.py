@@ -9,13 +9,15 @@ from __future__ import annotations
 import os
 import stat
 import warnings
-from typing import TYPE_CHECKING, Any
 
 from . import disk
 from .steps import reach
 from .wire import AgentError, from_text
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from .journal import Store
 
 NEW_MODE = 0o644

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     Key = tuple[int, int]  # pid, start ticks: unique within one boot
 
 
-#: What a server and a probe inherit from this program; everything else comes from hosts.yaml.
-INHERITED = ("HOME", "USER", "LOGNAME", "SHELL", "PATH", "LANG", "LANGUAGE", "TZ", "TMPDIR")
 SECRET_WORDS = frozenset(
     ("key", "apikey", "token", "secret", "password", "passwd", "credential", "credentials")
 )
@@ -204,24 +202,6 @@ def environment_of(pid: int) -> bytes:
             return file.read()
     except OSError:
         return b""
-
-
-_whole: list[bool] = []  # whether all of our own environment is the server's: so it is in a container
-
-
-def inherit_all() -> None:
-    """From here on a server's environment is all of ours."""
-    _whole.append(True)
-
-
-def base_environment() -> dict[str, str]:
-    """The few variables that a server gets from this host; the rest is written in hosts.yaml.
-
-    In a container all of them: what was made with it is the server's.
-    """
-    if _whole:
-        return dict(os.environ)
-    return {name: value for name, value in os.environ.items() if name in INHERITED or name.startswith("LC_")}
 
 
 def children(processes: dict[int, Stat]) -> dict[int, list[Stat]]:

@@ -12,6 +12,7 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 from . import gpus, process, units
+from .environment import base_environment
 from .launch import interpreter
 from .machine import GpuQuery
 from .wire import AgentError, operation
@@ -58,7 +59,7 @@ def startable(request: Request, client: Client) -> None:
 
 def _faults(request: Request) -> Iterator[Fault]:
     launch = request["launch"]
-    environment = {**process.base_environment(), **launch["env"]}
+    environment = {**base_environment(), **launch["env"]}
     yield from _folder(launch["cwd"])
     if request.get("unit"):
         yield from _unit(request["unit"])

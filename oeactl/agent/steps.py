@@ -6,13 +6,12 @@ Owns: ``reach``, one ``is None`` check when nobody watches. Refuses: anything th
 
 from __future__ import annotations
 
-import errno
 import os
-import signal
-import time
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from .wire import Client
 
 PAUSE_LIMIT_S = 120.0
@@ -40,6 +39,10 @@ class Plan:
             self._act(self._fault["do"], path)
 
     def _act(self, what: str, path: str) -> None:
+        import errno
+        import signal
+        import time
+
         signals = {"kill": signal.SIGKILL, "freeze": signal.SIGSTOP, "term": signal.SIGTERM}
         if what in signals:
             os.kill(os.getpid(), signals[what])

@@ -8,11 +8,16 @@ from __future__ import annotations
 import os
 import stat
 import time
-from typing import Any
 
 from . import disk, engine, machine
 from .journal import Store, elsewhere
-from .wire import Client, operation, to_text
+from .wire import operation, to_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .wire import Client
 
 
 @operation("survey")

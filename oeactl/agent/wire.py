@@ -6,26 +6,27 @@ client is gone. Refuses: to know what any operation does.
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
+import _thread
+import binascii
 import os
 import select
-import signal
 import sys
-import threading
 import zlib
 from contextlib import contextmanager
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, BinaryIO
 
-from . import steps
+from . import jsontext, steps
+from .loader import block
 
-if TYPE_CHECKING:  # CPython 3.8 cannot subscript these at run time
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
     from collections.abc import Callable, Iterator, Mapping
+    from typing import Any, BinaryIO
 
     Request = dict[str, Any]
     Operation = Callable[[Request, "Client"], Any]
+else:
+    import _signal as signal  # without the enumerations around it, which take longer than all its calls
 
 HEARTBEAT_S = 1.0
 IDLE_S = 60.0
@@ -54,7 +55,7 @@ class Ending(BaseException):
 def operation(name: str) -> Callable[[Operation], Operation]:
     """Register ``function(request, client) -> answer`` under ``name``; raise AgentError to refuse.
 
-    The literal name in the decorator is what ``bundle()`` reads to find an operation's module.
+    The literal name in the decorator is what the client reads to find an operation's module.
     """
 
     def register(function: Operation) -> Operation:
@@ -66,11 +67,11 @@ def operation(name: str) -> Callable[[Operation], Operation]:
 
 def to_text(data: bytes) -> str:
     """Bytes as they travel in JSON."""
-    return base64.b64encode(data).decode("ascii")
+    return binascii.b2a_base64(data, newline=False).decode("ascii")
 
 
 def from_text(text: str) -> bytes:
-    return base64.b64decode(text)
+    return binascii.a2b_base64(text)
 
 
 class Client:
@@ -79,25 +80,25 @@ class Client:
     def __init__(self, out: BinaryIO, sentinel: str) -> None:
         self._out = out
         self._sentinel = sentinel.encode("ascii")
-        self._turn = threading.Lock()
+        self._turn = _thread.allocate_lock()
 
     def emit(self, event: str, **fields: Any) -> None:
         """Tell the client something now. Raises Ending when it is gone."""
         try:
-            self._frame(b"event", json.dumps({"event": event, **fields}).encode() + b"\n")
+            self._frame(b"event", jsontext.dumps({"event": event, **fields}) + b"\n")
         except BrokenPipeError:
             raise Ending("the client is gone") from None
 
     def answer(self, body: Mapping[str, Any]) -> None:
-        self._frame(b"answer", zlib.compress(json.dumps(body).encode(), 6))
+        self._frame(b"answer", zlib.compress(jsontext.dumps(body), 6))
 
     def _frame(self, kind: bytes, body: bytes) -> None:
         with self._turn:
             self._out.write(b"\n%s %s %d\n%s" % (self._sentinel, kind, len(body), body))
             self._out.flush()
 
-    def _beat(self, stopped: threading.Event) -> None:
-        while not stopped.wait(HEARTBEAT_S):
+    def _beat(self, stopped: _thread.LockType) -> None:
+        while not stopped.acquire(timeout=HEARTBEAT_S):
             try:
                 self.emit("alive")
             except Ending:
@@ -107,12 +108,13 @@ class Client:
     @contextmanager
     def heartbeat(self) -> Iterator[None]:
         """Show the client every second that we are here; end this program when nobody reads any more."""
-        stopped = threading.Event()
-        threading.Thread(target=self._beat, args=(stopped,), daemon=True).start()
+        stopped = _thread.allocate_lock()
+        stopped.acquire()
+        _thread.start_new_thread(self._beat, (stopped,))
         try:
             yield
         finally:
-            stopped.set()
+            stopped.release()
 
 
 class _Signals:
@@ -163,24 +165,6 @@ def interruptible() -> Iterator[None]:
         _signals.held = held
 
 
-def read_request(stream: BinaryIO) -> dict[str, Any] | None:
-    """Read ``<length> <sha256>\\n`` and a compressed JSON request; None where there is no further one.
-
-    One that was cut short ends the program: it is nothing at all.
-    """
-    header = stream.readline().split()
-    if not header:
-        return None
-    if len(header) != 2:
-        sys.exit("oeactl agent: no request")
-    body = stream.read(int(header[0]))
-    if hashlib.sha256(body).hexdigest() != header[1].decode("ascii"):
-        sys.exit("oeactl agent: the request was cut short")
-    request = json.loads(zlib.decompress(body))
-    assert isinstance(request, dict)
-    return request
-
-
 def _private_streams() -> tuple[BinaryIO, BinaryIO]:
     """Take stdin and stdout for ourselves: stray prints go to stderr, and no child inherits either."""
     source, out = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
@@ -191,21 +175,35 @@ def _private_streams() -> tuple[BinaryIO, BinaryIO]:
     return source, out
 
 
-def _next_request(source: BinaryIO) -> dict[str, Any] | None:
+def _next(bring: Callable[[bytes], None], source: BinaryIO) -> dict[str, Any] | None:
     """What the client asks next; None when it does not, for good or for too long."""
     ready, _, _ = select.select([source], [], [], IDLE_S)
-    return read_request(source) if ready else None
+    modules = block(source) if ready else None
+    if modules is None:
+        return None
+    bring(modules)
+    return _request(block(source))
 
 
-def _perform(modules: Mapping[str, str], request: dict[str, Any], client: Client) -> dict[str, Any]:
-    name = request.pop("op")
+def _request(data: bytes | None) -> dict[str, Any]:
+    if data is None:
+        sys.exit("oeactl agent: no request")
+    request = jsontext.loads(data)
+    assert isinstance(request, dict)
+    return request
+
+
+def _perform(request: dict[str, Any], client: Client) -> dict[str, Any]:
+    name, module = request.pop("op"), request.pop("module")
     try:
-        if name not in modules:
+        if module is None:
             raise AgentError("usage", f"this agent knows no operation {name!r}")
         steps.arm(request.pop("fault", None), client)
         if request.pop("contained", False):
-            import_module(".process", __package__).inherit_all()
-        import_module("." + modules[name], __package__)
+            from . import environment
+
+            environment.inherit_all()
+        __import__(f"{__package__}.{module}")
         with client.heartbeat():
             return {"ok": _operations[name](request, client)}
     except AgentError as error:
@@ -213,23 +211,22 @@ def _perform(modules: Mapping[str, str], request: dict[str, Any], client: Client
         return {"error": {field: getattr(error, field) for field in fields}}
 
 
-def serve(modules: Mapping[str, str]) -> int:
-    """Answer the requests on stdin, one after the other. modules: operation -> the module that registers it.
+def serve(bring: Callable[[bytes], None]) -> int:
+    """Answer the requests on stdin, one after the other, the first one's modules being here.
 
-    A failure nobody foresaw ends with a traceback on stderr and no answer.
+    bring: takes in the modules of the others. A failure nobody foresaw ends with a traceback on stderr and no
+    answer.
     """
     os.umask(0o022)
-    request = read_request(sys.stdin.buffer)
-    if request is None:
-        sys.exit("oeactl agent: no request")
+    request: dict[str, Any] | None = _request(block(sys.stdin.buffer))
     source, out = _private_streams()
     for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _signals.handle)
     try:
         while request is not None:
             client = Client(out, request.pop("sentinel"))
-            client.answer(_perform(modules, request, client))
-            request = _next_request(source)
+            client.answer(_perform(request, client))
+            request = _next(bring, source)
     except (Ending, BrokenPipeError):
         return 143
     return 0

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, TypeVar
 from oeactl.cli.common import Call
 from oeactl.cli.wiring import Wired, wired
 from oeactl.core.inventory import Host
-from oeactl.edges.agent_link import bundle
 from oeactl.edges.board import Board
 from oeactl.errors import Interrupted, OeactlError, worst
 from oeactl.flows.intent import Steps
@@ -49,7 +48,6 @@ def on_each(
 
     decided: called once every host was looked at, before anything is asked or written.
     """
-    bundle()  # once, before threads want it all at the same time
     board = call.board([host.name for host in hosts])
     call.pause = board.pause
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import marshal
 import re
 import secrets
 import threading
@@ -17,6 +18,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.resources import files
+from importlib.util import MAGIC_NUMBER, find_spec
+from types import CodeType
 from typing import Any
 
 import msgspec
@@ -36,11 +39,14 @@ from oeactl.ports import Completed, Dialogue, Remote
 
 # One line, no backslash and no exclamation mark, so that every login shell passes it on unharmed. Nothing
 # of the program runs before its hash matches: cut at a line's end, half a program would run happily.
+# The interpreter's own sha256 (_sha256 up to 3.11, _sha2 since) is there sooner than hashlib's of OpenSSL.
 BOOTSTRAP = (
-    "import sys,hashlib,zlib;"
+    "import sys,zlib;"
     "sys.version_info>=(3,8) or sys.exit('oeactl: Python 3.8 or newer is needed here');"
+    "exec(chr(10).join(('try:',' from _sha2 import sha256','except ImportError:',' try:',"
+    "'  from _sha256 import sha256',' except ImportError:','  from hashlib import sha256')));"
     "i=sys.stdin.buffer;n,h=i.readline().split();p=i.read(int(n));"
-    "hashlib.sha256(p).hexdigest()==h.decode() or sys.exit('oeactl: the program was cut short');"
+    "sha256(p).hexdigest()==h.decode() or sys.exit('oeactl: the program was cut short');"
     "exec(zlib.decompress(p))"
 )
 
@@ -61,6 +67,8 @@ ENDED = 143  # the agent's exit code when a signal, or a client that went away, 
 
 
 _OPERATION = re.compile(r'^@operation\("([^"]+)"\)$', re.MULTILINE)
+_IMPORT = re.compile(r"^ *from \.(\w*) import ([\w, ]+|\()", re.MULTILINE)
+_making = threading.RLock()  # of what threads want at the same time, and one alone shall make
 
 
 @cache
@@ -69,7 +77,7 @@ def modules() -> tuple[Mapping[str, str], Mapping[str, str]]:
     sources, operations = {}, {}
     for path in sorted(files("oeactl.agent").iterdir(), key=lambda path: path.name):
         name = path.name.removesuffix(".py")
-        if name == path.name or name == "loader":
+        if name == path.name:
             continue
         source = path.read_text(encoding="utf-8")
         sources[loader.PACKAGE if name == "__init__" else f"{loader.PACKAGE}.{name}"] = source
@@ -78,30 +86,66 @@ def modules() -> tuple[Mapping[str, str], Mapping[str, str]]:
 
 
 @cache
-def bundle() -> bytes:
-    """The whole program, compressed: the loader, every module's source, and the table of operations."""
+def needs(op: str) -> frozenset[str]:
+    """The modules that an operation may come to import, with those that every one needs."""
     sources, operations = modules()
-    head = files("oeactl.agent").joinpath("loader.py").read_text(encoding="utf-8")
-    return zlib.compress(f"{head}\nmain({sources!r}, {operations!r})\n".encode())
+    found = {loader.PACKAGE}
+    todo = [f"{loader.PACKAGE}.{name}" for name in ("wire", operations.get(op)) if name is not None]
+    while todo:
+        name = todo.pop()
+        if name in sources and name not in found:
+            found.add(name)
+            for module, names in _IMPORT.findall(sources[name]):
+                todo += [f"{loader.PACKAGE}.{one}" for one in ([module] if module else names.replace(" ", "").split(","))]
+    return frozenset(found)
+
+
+@cache
+def program() -> bytes:
+    """What goes first on stdin: the importer, and the call that begins it."""
+    return _block(f"{modules()[0][loader.PACKAGE + '.loader']}\n\nmain()\n".encode())
+
+
+def brought(op: str, there: frozenset[str] = frozenset()) -> bytes:
+    """What goes before a request: the modules it needs that are not yet there, as source and as code."""
+    with _making:
+        return _brought(needs(op) - there)
+
+
+@cache
+def _brought(names: frozenset[str]) -> bytes:
+    sources = modules()[0]
+    parts = {name: (sources[name], marshal.dumps(_code(name))) for name in sorted(names)}
+    return _block(marshal.dumps((MAGIC_NUMBER, parts), 4))
+
+
+def _code(name: str) -> CodeType:
+    """A module's code as this interpreter keeps it, under the name that a traceback there gives it."""
+    spec = find_spec(name.replace(loader.PACKAGE, "oeactl.agent", 1))
+    assert spec is not None and spec.loader is not None
+    code = spec.loader.get_code(spec.name)  # type: ignore[attr-defined]  # a source or a zip loader
+    return _named(code, f"<{name}>")
+
+
+def _named(code: CodeType, name: str) -> CodeType:
+    inner = (_named(one, name) if isinstance(one, CodeType) else one for one in code.co_consts)
+    return code.replace(co_filename=name, co_consts=tuple(inner))
 
 
 def _block(data: bytes) -> bytes:
+    data = zlib.compress(data)
     return b"%d %s\n%s" % (len(data), hashlib.sha256(data).hexdigest().encode(), data)
-
-
-def program() -> bytes:
-    """What goes first on stdin."""
-    return _block(bundle())
 
 
 def request(op: str, sentinel: str, fields: Mapping[str, Any]) -> bytes:
     """What follows, once or in turns. Structs become objects, bytes become base64."""
-    return _block(zlib.compress(msgspec.json.encode({"op": op, "sentinel": sentinel, **fields})))
+    told = {"op": op, "module": modules()[1].get(op), "sentinel": sentinel}
+    return _block(msgspec.json.encode({**told, **fields}))
 
 
 def message(op: str, sentinel: str, fields: Mapping[str, Any]) -> bytes:
     """All of stdin for one request."""
-    return program() + request(op, sentinel, fields)
+    return program() + brought(op) + request(op, sentinel, fields)
 
 
 class Frames:
@@ -178,6 +222,7 @@ class AgentLink:
         self._keep = keep
         self._turn = threading.Lock()
         self._kept: Dialogue | None = None
+        self._there: frozenset[str] = frozenset()  # the modules that the kept program has
         self._last = 0.0
 
     def ask(self, op: str, /, *, timeout_s: float = 120.0, **fields: Any) -> Any:
@@ -211,13 +256,16 @@ class AgentLink:
             self._end_kept()
         sentinel = secrets.token_hex(16)
         frames = Frames(sentinel)
-        words = request(op, sentinel, {**fields, **self._told})
+        asked = request(op, sentinel, {**fields, **self._told})
         if self._kept is None:
             argv, first = self._way_in()
             talk = self._remote.converse(argv)
-            words = first + program() + words
+            words = first + program() + brought(op) + asked
+            self._there = needs(op)
         else:
             talk, self._kept = self._kept, None
+            words = brought(op, self._there) + asked
+            self._there |= needs(op)
         try:
             talk.say(words)
             deadline = time.monotonic() + timeout_s

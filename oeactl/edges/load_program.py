@@ -34,8 +34,9 @@ def _program() -> bytes:
             module = _PACKAGE if name == "__init__" else f"{_PACKAGE}.{name}"
             sources[module] = path.read_text(encoding="utf-8")
     head = files("oeactl.agent").joinpath("loader.py").read_text(encoding="utf-8")
+    parts = {name: (source, None) for name, source in sources.items()}
     begin = (
-        f"sys.meta_path.insert(0, Bundle({sources!r}, {_PACKAGE!r}))\n"
+        f"sys.meta_path.insert(0, Bundle({parts!r}, {_PACKAGE!r}))\n"
         f"sys.exit(importlib.import_module({_PACKAGE!r} + '.program').main(sys.argv[1:]))\n"
     )
     return zlib.compress(f"{head}\nimport importlib\n{begin}".encode(), 9)

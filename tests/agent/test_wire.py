@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from oeactl.agent import loader
-from oeactl.edges.agent_link import BOOTSTRAP, Frames, bundle, message, modules
+from oeactl.edges.agent_link import BOOTSTRAP, Frames, brought, message, modules, needs, program
 from oeactl.edges.files import _fields
 from oeactl.errors import UsageError
 from tests.support.engine_tree import ORIGINAL, PATCHED, ROUTER, Tree, make_tree
@@ -36,7 +36,8 @@ def test_the_agent_speaks_only_the_standard_library() -> None:
                 ours |= {(name, alias.name.split(".")[0]) for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.level == 0:
                 ours |= {(name, str(node.module).split(".")[0])}
-    assert {top for _, top in ours} <= set(sys.stdlib_module_names)
+    later = {"_sha2"}  # from 3.12 on, and asked for first
+    assert {top for _, top in ours} <= set(sys.stdlib_module_names) | later
 
 
 def test_the_agents_syntax_is_that_of_python_3_8() -> None:
@@ -71,9 +72,63 @@ def test_it_works_under_python_3_8(tmp_path: Path) -> None:
     subprocess.run([python, "-c", program, *names], env={"PYTHONPATH": package}, check=True)
 
 
-def test_the_program_is_the_same_every_time_and_small() -> None:
-    assert bundle() is bundle()
-    assert len(bundle()) < 100_000
+def test_what_goes_with_a_question_is_the_same_every_time_and_small() -> None:
+    survey = needs("survey")
+    assert brought("survey") is brought("survey")
+    assert len(program()) + len(brought("survey")) < 80_000
+    assert len(brought("write", survey)) < len(brought("write")) / 2
+    assert len(brought("write", needs("write"))) < 200
+
+
+def test_an_operation_brings_every_module_that_it_may_come_to_import() -> None:
+    sources, operations = modules()
+    for op, module in operations.items():
+        todo, found = ["wire", module], set()
+        while todo:
+            name = todo.pop()
+            if name in found:
+                continue
+            found.add(name)
+            for node in ast.walk(ast.parse(sources[f"{loader.PACKAGE}.{name}"])):
+                if isinstance(node, ast.ImportFrom) and node.level:
+                    todo += [node.module] if node.module else [alias.name for alias in node.names]
+        assert {f"{loader.PACKAGE}.{name}" for name in found} <= needs(op), op
+
+
+def test_what_nearly_every_command_asks_does_without_the_slow_parts_of_the_standard_library() -> None:
+    program = (
+        "import sys\n"
+        "from oeactl.agent import loader, survey, transaction\n"
+        "slow = {'typing', 're', 'json', 'enum', 'subprocess', 'threading', 'hashlib', 'importlib.util'}\n"
+        "print(sorted(slow & set(sys.modules)))"
+    )
+    folder = Path(loader.__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", program], cwd=folder, stdout=subprocess.PIPE, check=True, text=True
+    )
+    assert done.stdout == "[]\n"
+
+
+def other_pythons() -> list[str]:
+    """Interpreters of other releases than this one, 3.8 or newer."""
+    found = []
+    for path in sorted(Path("~/.pyenv/versions").expanduser().glob("3.*/bin/python")):
+        minor = int(path.parts[-3].split(".")[1])
+        if minor >= 8 and minor != sys.version_info[1]:
+            found.append(str(path))
+    return found
+
+
+def test_a_python_of_another_release_compiles_what_it_is_sent(tmp_path: Path) -> None:
+    pythons = other_pythons()
+    if not pythons:
+        pytest.skip("no other Python is installed here")
+    for number, python in enumerate(pythons):
+        tree = make_tree(tmp_path / str(number), python)
+        tree.files.write(tree.transaction())
+        assert tree.contents() == PATCHED
+        tree.files.write(tree.transaction("revert"))
+        assert tree.contents() == ORIGINAL
 
 
 @pytest.mark.parametrize("part", [0.0, 0.1, 0.5, 0.9, 0.999])

@@ -18,9 +18,8 @@ from oeactl.ports import Completed
 # The parent never has a second thread, so forking it is safe. rc goes back as 4 bytes, then stdout.
 PROGRAM = """
 import importlib, io, os, socket, struct, sys
-from oeactl.agent import wire
-operations = dict(word.split("=") for word in sys.argv[2:])
-for name in set(operations.values()):
+from oeactl.agent import loader, wire
+for name in sys.argv[2:]:
     importlib.import_module("oeactl.agent." + name)
 line = socket.socket(fileno=int(sys.argv[1]))
 stream = line.makefile("rb")
@@ -37,8 +36,9 @@ while True:
         os.dup2(source, 0)
         os.dup2(sink, 1)
         sys.stdin = io.TextIOWrapper(open(0, "rb"))
-        sys.stdin.buffer.read(int(sys.stdin.buffer.readline().split()[0]))
-        os._exit(wire.serve(operations))
+        for _ in ("the program", "the modules"):
+            loader.block(sys.stdin.buffer)
+        os._exit(wire.serve(lambda modules: None))
     _, status = os.waitpid(pid, 0)
     size = os.lseek(sink, 0, os.SEEK_END)
     os.lseek(sink, 0, os.SEEK_SET)
@@ -55,10 +55,8 @@ class ZygoteRemote:
 
     def __init__(self, operations: dict[str, str]) -> None:
         ours, theirs = socket.socketpair()
-        words = [f"{name}={module}" for name, module in operations.items()]
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, str(theirs.fileno()), *words], pass_fds=[theirs.fileno()]
-        )
+        words = [str(theirs.fileno()), *sorted(set(operations.values()))]
+        self._process = subprocess.Popen([sys.executable, "-c", PROGRAM, *words], pass_fds=[theirs.fileno()])
         theirs.close()
         self._line = ours
         self._stream = ours.makefile("rb")
