@@ -22,11 +22,8 @@ from __future__ import annotations
 import inspect
 import os
 import sys
-import threading
 from collections.abc import Callable
-from contextlib import suppress
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
@@ -141,16 +138,6 @@ _COMMON: dict[str, tuple[Any, Any]] = {
 }
 
 
-def ahead(module: str) -> None:
-    """Begin to import what is needed once the host has answered; whoever imports it then waits for it."""
-
-    def work() -> None:
-        with suppress(ImportError):  # to be raised where it is needed
-            import_module(module)
-
-    threading.Thread(target=work).start()
-
-
 class Call:
     """One call of a command: where it works, how it talks."""
 
@@ -257,10 +244,13 @@ class Call:
         )
 
     def emit(self, value: Any, text: Callable[[], Any]) -> None:
-        """Give the result: ``value`` at the end with ``--json``; else what ``text()`` makes of it, now."""
+        """Give the result: ``value`` at the end with ``--json``; else what ``text()`` makes of it, now.
+
+        value: the document, or what makes it where that is work that nobody may want.
+        """
         self.close()
         if self.json:
-            self.document = value
+            self.document = value() if callable(value) else value
         else:
             self.show(text())
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from contextlib import suppress
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,7 +18,6 @@ from oeactl.cli.common import (
     RecipeOption,
     SetOption,
     YesOption,
-    ahead,
     command,
     transformer,
     values_of,
@@ -100,7 +102,7 @@ def patch(
                 call.show(f"on {', '.join(names)}:")
             call.show(planned_lines(plan, survey, whole=dry_run or call.verbose))
 
-    ahead("libcst")
+    _ahead(picked.hosts, "libcst")
     if picked.several:
         return _several(call, picked.hosts, flow, view, plans, applied_at, yes=yes, fail_fast=fail_fast)
     (chosen,) = picked.hosts
@@ -112,8 +114,24 @@ def patch(
             raise
         if outcome.status == "patched":
             _put_on_record(call, chosen, plans, applied_at)
-        call.emit(patched_document(outcome), lambda: patched_lines(outcome, chosen.name))
+        call.emit(lambda: patched_document(outcome), lambda: patched_lines(outcome, chosen.name))
     return 0
+
+
+def _ahead(hosts: tuple[Host, ...], module: str) -> None:
+    """Begin to import what is needed once the hosts have answered; whoever imports it then waits for it.
+
+    What reaches them comes first: one import delays the other, and this one has the time they take to answer.
+    """
+    remote = not all(machine.is_local for host in hosts for machine in host.members or (host,))
+
+    def work() -> None:
+        with suppress(ImportError):  # to be raised where it is needed
+            if remote:
+                import_module("oeactl.edges.ssh.dial")
+            import_module(module)
+
+    threading.Thread(target=work).start()
 
 
 def _several(

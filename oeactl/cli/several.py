@@ -66,7 +66,7 @@ def on_each(
         board.close()
     results = tuple(_result(call, host, how) for host, how in zip(hosts, ended, strict=True))
     code = worst(result.code(view) for result in results)
-    call.emit(results_document(results, view, code), lambda: results_table(results, view))
+    call.emit(lambda: results_document(results, view, code), lambda: results_table(results, view))
     if not call.json:
         for line in results_notes(results, view):
             call.line(line)

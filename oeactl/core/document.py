@@ -12,6 +12,7 @@ import difflib
 import re
 import types
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
 import msgspec
@@ -54,7 +55,7 @@ def parse(text: str | bytes, name: str) -> Node:
     import yaml
 
     try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        root = _composed(text)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise UsageError(
@@ -66,6 +67,15 @@ def parse(text: str | bytes, name: str) -> Node:
     if root is None:
         return Node(value={}, where=f"{name}:1")
     return _tree(root, name, root.start_mark.line + 1, ())
+
+
+def _composed(text: str | bytes) -> Any:
+    """The document's nodes, by libyaml; what that refuses, by Python's parser, whose complaints say more."""
+    import yaml
+
+    with suppress(AttributeError, yaml.YAMLError):
+        return yaml.compose(text, Loader=yaml.CSafeLoader)
+    return yaml.compose(text, Loader=yaml.SafeLoader)
 
 
 def _tree(node: Any, name: str, line: int, above: tuple[int, ...]) -> Node:

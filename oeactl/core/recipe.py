@@ -207,10 +207,12 @@ def module_fault(module: str, package: str) -> str | None:
 
 
 def _check_versions(text: str | None, node: Node) -> None:
+    if text is None:
+        return
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
     try:
-        SpecifierSet(text or "")
+        SpecifierSet(text)
     except InvalidSpecifier as error:
         raise UsageError(
             f"'{text}' is no version range", where=node.where, hint='write it as ">=0.4.7, <0.6"'

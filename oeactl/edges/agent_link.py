@@ -1,30 +1,21 @@
 """The client's end of the agent's wire, over any Remote.
 
-Owns: the program that is sent, its bootstrap, the frames that come back, and what an absent answer means.
+Owns: which program is asked, the frames that come back, and what an absent answer means.
 Refuses: to know what an operation does.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-import marshal
-import re
 import secrets
 import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import cache
-from importlib.resources import files
-from importlib.util import MAGIC_NUMBER, find_spec
-from types import CodeType
 from typing import Any
 
-import msgspec
-
-from oeactl.agent import loader
+from oeactl.edges.agent_program import BOOTSTRAP, brought, message, needs, program, request
 from oeactl.edges.sudo import Sudo
 from oeactl.errors import (
     ConnectionLost,
@@ -36,19 +27,6 @@ from oeactl.errors import (
     UsageError,
 )
 from oeactl.ports import Completed, Dialogue, Remote
-
-# One line, no backslash and no exclamation mark, so that every login shell passes it on unharmed. Nothing
-# of the program runs before its hash matches: cut at a line's end, half a program would run happily.
-# The interpreter's own sha256 (_sha256 up to 3.11, _sha2 since) is there sooner than hashlib's of OpenSSL.
-BOOTSTRAP = (
-    "import sys,zlib;"
-    "sys.version_info>=(3,8) or sys.exit('oeactl: Python 3.8 or newer is needed here');"
-    "exec(chr(10).join(('try:',' from _sha2 import sha256','except ImportError:',' try:',"
-    "'  from _sha256 import sha256',' except ImportError:','  from hashlib import sha256')));"
-    "i=sys.stdin.buffer;n,h=i.readline().split();p=i.read(int(n));"
-    "sha256(p).hexdigest()==h.decode() or sys.exit('oeactl: the program was cut short');"
-    "exec(zlib.decompress(p))"
-)
 
 KINDS: Mapping[str, type[OeactlError]] = {
     "usage": UsageError,
@@ -64,88 +42,6 @@ CLOSE_S = 1.0
 KNOCK_S = 60.0
 NOT_THERE = ("not found", "No such file", "Permission denied")
 ENDED = 143  # the agent's exit code when a signal, or a client that went away, ended it
-
-
-_OPERATION = re.compile(r'^@operation\("([^"]+)"\)$', re.MULTILINE)
-_IMPORT = re.compile(r"^ *from \.(\w*) import ([\w, ]+|\()", re.MULTILINE)
-_making = threading.RLock()  # of what threads want at the same time, and one alone shall make
-
-
-@cache
-def modules() -> tuple[Mapping[str, str], Mapping[str, str]]:
-    """Module -> source, and operation -> the module that registers it."""
-    sources, operations = {}, {}
-    for path in sorted(files("oeactl.agent").iterdir(), key=lambda path: path.name):
-        name = path.name.removesuffix(".py")
-        if name == path.name:
-            continue
-        source = path.read_text(encoding="utf-8")
-        sources[loader.PACKAGE if name == "__init__" else f"{loader.PACKAGE}.{name}"] = source
-        operations.update(dict.fromkeys(_OPERATION.findall(source), name))
-    return sources, operations
-
-
-@cache
-def needs(op: str) -> frozenset[str]:
-    """The modules that an operation may come to import, with those that every one needs."""
-    sources, operations = modules()
-    found = {loader.PACKAGE}
-    todo = [f"{loader.PACKAGE}.{name}" for name in ("wire", operations.get(op)) if name is not None]
-    while todo:
-        name = todo.pop()
-        if name in sources and name not in found:
-            found.add(name)
-            for module, names in _IMPORT.findall(sources[name]):
-                todo += [f"{loader.PACKAGE}.{one}" for one in ([module] if module else names.replace(" ", "").split(","))]
-    return frozenset(found)
-
-
-@cache
-def program() -> bytes:
-    """What goes first on stdin: the importer, and the call that begins it."""
-    return _block(f"{modules()[0][loader.PACKAGE + '.loader']}\n\nmain()\n".encode())
-
-
-def brought(op: str, there: frozenset[str] = frozenset()) -> bytes:
-    """What goes before a request: the modules it needs that are not yet there, as source and as code."""
-    with _making:
-        return _brought(needs(op) - there)
-
-
-@cache
-def _brought(names: frozenset[str]) -> bytes:
-    sources = modules()[0]
-    parts = {name: (sources[name], marshal.dumps(_code(name))) for name in sorted(names)}
-    return _block(marshal.dumps((MAGIC_NUMBER, parts), 4))
-
-
-def _code(name: str) -> CodeType:
-    """A module's code as this interpreter keeps it, under the name that a traceback there gives it."""
-    spec = find_spec(name.replace(loader.PACKAGE, "oeactl.agent", 1))
-    assert spec is not None and spec.loader is not None
-    code = spec.loader.get_code(spec.name)  # type: ignore[attr-defined]  # a source or a zip loader
-    return _named(code, f"<{name}>")
-
-
-def _named(code: CodeType, name: str) -> CodeType:
-    inner = (_named(one, name) if isinstance(one, CodeType) else one for one in code.co_consts)
-    return code.replace(co_filename=name, co_consts=tuple(inner))
-
-
-def _block(data: bytes) -> bytes:
-    data = zlib.compress(data)
-    return b"%d %s\n%s" % (len(data), hashlib.sha256(data).hexdigest().encode(), data)
-
-
-def request(op: str, sentinel: str, fields: Mapping[str, Any]) -> bytes:
-    """What follows, once or in turns. Structs become objects, bytes become base64."""
-    told = {"op": op, "module": modules()[1].get(op), "sentinel": sentinel}
-    return _block(msgspec.json.encode({**told, **fields}))
-
-
-def message(op: str, sentinel: str, fields: Mapping[str, Any]) -> bytes:
-    """All of stdin for one request."""
-    return program() + brought(op) + request(op, sentinel, fields)
 
 
 class Frames:

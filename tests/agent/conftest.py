@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from oeactl.edges.agent_link import modules
+from oeactl.edges.agent_program import modules
 from tests.support.engine_tree import Tree, make_tree
 from tests.support.zygote import ZygoteRemote
 

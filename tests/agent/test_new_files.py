@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from oeactl.core.host import Edit, FileWrite, Transaction
-from oeactl.edges.agent_link import modules
+from oeactl.edges.agent_program import modules
 from oeactl.edges.files import _fields
 from oeactl.errors import ConnectionLost, OeactlError, Refused, UsageError
 from tests.support.engine_tree import ORIGINAL, PATCHED, ROUTER, Tree, layer, make_tree, sha256

@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from oeactl.agent import loader
-from oeactl.edges.agent_link import BOOTSTRAP, Frames, brought, message, modules, needs, program
+from oeactl.edges.agent_link import Frames
+from oeactl.edges.agent_program import BOOTSTRAP, brought, message, modules, needs, program
 from oeactl.edges.files import _fields
 from oeactl.errors import UsageError
 from tests.support.engine_tree import ORIGINAL, PATCHED, ROUTER, Tree, make_tree
