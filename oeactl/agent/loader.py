@@ -7,6 +7,7 @@ Owns: blocks, and the importer. Refuses: to run what did not come whole, and to 
 from __future__ import annotations
 
 import marshal
+import os
 import sys
 import zlib
 from _frozen_importlib import ModuleSpec
@@ -94,4 +95,4 @@ def main() -> None:
     finder: Any = bundle
     sys.meta_path.insert(0, finder)
     wire = __import__(PACKAGE + ".wire", fromlist=["serve"])
-    sys.exit(wire.serve(bundle.add))
+    os._exit(wire.serve(bundle.add))  # everything is closed, and nobody waits for a tidy end

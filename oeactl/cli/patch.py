@@ -102,7 +102,7 @@ def patch(
                 call.show(f"on {', '.join(names)}:")
             call.show(planned_lines(plan, survey, whole=dry_run or call.verbose))
 
-    _ahead(picked.hosts, "libcst")
+    _ahead(picked.hosts, "libcst", *(() if call.json else ("rich.table",)))
     if picked.several:
         return _several(call, picked.hosts, flow, view, plans, applied_at, yes=yes, fail_fast=fail_fast)
     (chosen,) = picked.hosts
@@ -118,7 +118,7 @@ def patch(
     return 0
 
 
-def _ahead(hosts: tuple[Host, ...], module: str) -> None:
+def _ahead(hosts: tuple[Host, ...], *modules: str) -> None:
     """Begin to import what is needed once the hosts have answered; whoever imports it then waits for it.
 
     What reaches them comes first: one import delays the other, and this one has the time they take to answer.
@@ -129,7 +129,8 @@ def _ahead(hosts: tuple[Host, ...], module: str) -> None:
         with suppress(ImportError):  # to be raised where it is needed
             if remote:
                 import_module("oeactl.edges.ssh.dial")
-            import_module(module)
+            for module in modules:
+                import_module(module)
 
     threading.Thread(target=work).start()
 

@@ -25,16 +25,16 @@ def open_ssh(
     environment: Mapping[str, str] = os.environ,
     passphrase: Callable[[str], str | None] | None = None,
 ) -> Remote:
-    """A remote that connects at its first use. None leaves a value to OpenSSH's configuration.
+    """A remote that connects at its first use; OpenSSH is asked about its configuration from now on.
+
+    None leaves a value to that.
 
     dead_after_s: without an answer and without a byte moving for so long, the peer counts as dead.
     passphrase: what opens an encrypted key file, given its path; None where it stays closed.
 
     Raises UsageError, at the first use, for a configuration that cannot be followed.
     """
-    from oeactl.edges.ssh.config import Target
-    from oeactl.edges.ssh.dial import Dialer
-    from oeactl.edges.ssh.remote import SshRemote
+    from oeactl.edges.ssh.config import Chain, Target
 
     target = Target(
         address=address,
@@ -44,4 +44,8 @@ def open_ssh(
         proxy_jump=proxy_jump,
         ssh_config=ssh_config,
     )
-    return SshRemote(name, Dialer(name, target, connect_timeout_s, dead_after_s, environment, passphrase))
+    hops = Chain(target, environment)  # before what comes next: to import that takes as long as the answer
+    from oeactl.edges.ssh.dial import Dialer
+    from oeactl.edges.ssh.remote import SshRemote
+
+    return SshRemote(name, Dialer(name, hops, connect_timeout_s, dead_after_s, passphrase))

@@ -13,12 +13,12 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from oeactl.edges.ssh.config import Route, Target, chain
+from oeactl.edges.ssh.config import Chain, Route
 from oeactl.edges.ssh.host_keys import HostKeys
 from oeactl.edges.ssh.library import paramiko
 from oeactl.edges.ssh.login import Login
@@ -134,24 +134,22 @@ class Dialer:
     def __init__(
         self,
         name: str,
-        target: Target,
+        hops: Chain,
         timeout_s: float,
         dead_after_s: float,
-        environment: Mapping[str, str],
         passphrase: Callable[[str], str | None] | None,
     ) -> None:
         self._name = name
-        self._target = target
+        self._hops = hops
         self._timeout_s = timeout_s
         self._dead_after_s = dead_after_s
-        self._environment = environment
         self._passphrase = passphrase
 
     def dial(self) -> Line:
         via: _Hop | None = None
         try:
             with ExitStack() as opened:
-                for route in chain(self._target, self._environment):
+                for route in self._hops.routes():
                     via = self._hop(route, via, opened)
                 assert via is not None, "a chain has at least its last hop"
                 return Line(via.transport, opened.pop_all(), via.meter, self._timeout_s, self._dead_after_s)
