@@ -60,13 +60,17 @@ def sync_directory(path: str) -> None:
         os.close(handle)
 
 
-def write_new(path: str, data: bytes, mode: int = 0o600) -> None:
-    """Create ``path`` (it must not exist) and put ``data`` on the disk for good."""
+def write_new(path: str, data: bytes, mode: int = 0o600, *, sync: bool = True) -> None:
+    """Create ``path`` (it must not exist) and put ``data`` on the disk for good.
+
+    sync: False where the caller does that, once the file's attributes are right too.
+    """
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     with os.fdopen(handle, "wb") as file:
         file.write(data)
         file.flush()
-        os.fsync(handle)
+        if sync:
+            os.fsync(handle)
 
 
 def prepare(path: str, data: bytes) -> None:
@@ -103,7 +107,7 @@ def successor(path: str, temporary: str, data: bytes, mode: int, uid: int, gid: 
     The mtime is at least a second past the old one, or a cached .pyc of the old code would still match.
     """
     reach("write temporary", temporary)
-    write_new(temporary, data)
+    write_new(temporary, data, sync=False)
     new = os.stat(temporary)
     if (new.st_uid, new.st_gid) != (uid, gid):
         os.chown(temporary, uid, gid)

@@ -195,10 +195,12 @@ class Store:
         target = self.backup(disk.sha256(data))
         if disk.hash_of(target) == os.path.basename(target):
             return
+        first = not os.path.isdir(self._blobs)
         os.makedirs(self._blobs, 0o700, exist_ok=True)
         reach("write backup", target)
         disk.write_durably(target, data)
-        disk.sync_directory(self.path)
+        if first:
+            disk.sync_directory(self.path)
 
     def blob(self, digest: str) -> bytes | None:
         """The bytes kept under ``digest``; None when they are not there, or no longer what they were."""
