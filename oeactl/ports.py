@@ -7,13 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from oeactl.core.adoption import FoundServer
-from oeactl.core.burst import PointMeasured, PointRequest
-from oeactl.core.caches import CacheState
-from oeactl.core.change import Change
-from oeactl.core.container_adoption import FoundContainer
 from oeactl.core.host import (
     Holder,
     Journal,
@@ -30,11 +25,18 @@ from oeactl.core.host import (
     Written,
 )
 from oeactl.core.provenance import DriverRecord
-from oeactl.core.quality import Answer
-from oeactl.core.recording import Comparison, Recording
 from oeactl.core.routing import RoutedRequest
-from oeactl.core.run import Analysis, Listing, Plan, PointRecord, RawFile, Run, Trial
 from oeactl.core.telemetry import Sample
+
+if TYPE_CHECKING:  # of the protocols alone: most commands do without what stands behind these
+    from oeactl.core.adoption import FoundServer
+    from oeactl.core.burst import PointMeasured, PointRequest
+    from oeactl.core.caches import CacheState
+    from oeactl.core.change import Change
+    from oeactl.core.container_adoption import FoundContainer
+    from oeactl.core.quality import Answer
+    from oeactl.core.recording import Comparison, Recording
+    from oeactl.core.run import Analysis, Listing, Plan, PointRecord, RawFile, Run, Trial
 
 
 class Completed(Value, frozen=True, kw_only=True):

@@ -220,12 +220,11 @@ def _api_key(host: Host) -> str | None:
 def _server(
     host: Host, agent: AgentLink, inner: AgentLink, files: AgentFiles | ModalFiles, key: str | None
 ) -> Server | None:
-    from oeactl.edges.servers.commands import CommandsServer
-    from oeactl.edges.servers.process import FollowerServer, ProcessServer
-
     spec = host.server
     if spec is None:
         return None
+    from oeactl.edges.servers.commands import CommandsServer
+    from oeactl.edges.servers.process import FollowerServer, ProcessServer
 
     def root() -> str:
         return files.root(survey_request(host, (), data=False))
@@ -278,15 +277,19 @@ def _docker_server(
 
 
 def _engine(host: Host, agent: AgentLink, key: str | None) -> Engine | None:
+    if host.server is None:
+        return None
     from oeactl.edges.engines.sglang import SglangEngine
 
-    return SglangEngine(agent, url=host.server.url, api_key=key) if host.server else None
+    return SglangEngine(agent, url=host.server.url, api_key=key)
 
 
 def _telemetry(host: Host, agent: AgentLink, key: str | None) -> Telemetry | None:
+    if host.server is None:
+        return None
     from oeactl.edges.telemetry import AgentTelemetry
 
-    return AgentTelemetry(agent, url=host.server.url, api_key=key) if host.server else None
+    return AgentTelemetry(agent, url=host.server.url, api_key=key)
 
 
 def _driver(host: Host, agent: AgentLink, key: str | None) -> Driver:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from oeactl.core.host import Holder, Journal, Lease, ModelFacts, Survey, SurveyRequest
 from oeactl.core.inventory import Host
 from oeactl.core.launch import model_of
 from oeactl.core.nodes import uneven
-from oeactl.core.results import moment
 from oeactl.errors import Degraded, Locked, Refused, Unreachable
 from oeactl.ports import Caches, Clock, Engine, Files, Progress, Prompt, Server, Telemetry
 
@@ -133,7 +133,7 @@ def locked(site: Site, lease: Lease) -> Locked:
 
 def times(lease: Lease) -> str:
     """Since when, and until when at most."""
-    since, until = moment(lease.since), moment(lease.until)
+    since, until = (datetime.fromtimestamp(seconds, UTC) for seconds in (lease.since, lease.until))
     return f"since {since:%Y-%m-%d %H:%M:%S} UTC, at most until {until:%Y-%m-%d %H:%M:%S} UTC"
 
 
