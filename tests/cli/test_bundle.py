@@ -94,16 +94,10 @@ def test_a_stranger_measures_it_again_from_the_bundle_alone(place: Served, tmp_p
     place.oeactl("stop", "--yes")
     assert place.tree.path(ROUTER).read_bytes() == original
     forgotten(place)
-    state = {"HOME": str(tmp_path / "home"), "XDG_STATE_HOME": str(tmp_path / "record")}
-    again = subprocess.run(
-        ["sh", "run-again.sh"],
-        cwd=bundle,
-        env={**os.environ, "PYTHON": sys.executable, **state},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=100,
-    )
+    try:
+        again = by_a_stranger(bundle, "sh", "run-again.sh")
+    finally:
+        by_a_stranger(bundle, sys.executable, "-m", "oeactl", "stop", "--yes")
     assert again.returncode in (0, 8), again.stdout + again.stderr
     paths = sorted((bundle / "results" / "runs").glob("*/*/trials/*.json"))
     old, new = (json.loads(path.read_text()) for path in paths)
@@ -117,6 +111,20 @@ def test_a_stranger_measures_it_again_from_the_bundle_alone(place: Served, tmp_p
     ]
     assert old["targets"][0]["after_sha256"] == sha256(patched)
     assert old["targets"][0] in new["targets"]
+
+
+def by_a_stranger(bundle: Path, *argv: str) -> subprocess.CompletedProcess[str]:
+    """A command in the bundle's folder, by somebody who was never here before."""
+    state = {name: str(bundle.parent / name) for name in ("HOME", "XDG_STATE_HOME")}
+    return subprocess.run(
+        argv,
+        cwd=bundle,
+        env={**os.environ, "PYTHON": sys.executable, **state},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
 
 
 def forgotten(place: Served) -> None:
