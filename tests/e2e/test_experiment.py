@@ -26,7 +26,7 @@ title: A slowdown, planted
 engine: {package: sglang}
 proof: false
 parameters:
-  ms: {type: float, default: 10.0, min: 0.0, about: "milliseconds that each MoE layer sleeps a step"}
+  ms: {type: float, default: 20.0, min: 0.0, about: "milliseconds that each MoE layer sleeps a step"}
 files:
   - module: sglang.srt.layers.moe.topk
     edits:
