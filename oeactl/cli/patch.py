@@ -102,7 +102,7 @@ def patch(
                 call.show(f"on {', '.join(names)}:")
             call.show(planned_lines(plan, survey, whole=dry_run or call.verbose))
 
-    _ahead(picked.hosts, "libcst", *(() if call.json else ("rich.table",)))
+    _ahead(picked.hosts, "libcst", *(() if call.json else ("rich.console", "rich.table")))
     if picked.several:
         return _several(call, picked.hosts, flow, view, plans, applied_at, yes=yes, fail_fast=fail_fast)
     (chosen,) = picked.hosts
@@ -110,10 +110,10 @@ def patch(
         try:
             outcome = alone(here.site, flow(here))
         except Degraded:
-            _put_on_record(call, chosen, plans, applied_at)  # it may still be on the disk
+            _put_on_record(call, [chosen], plans, applied_at)  # it may still be on the disk
             raise
         if outcome.status == "patched":
-            _put_on_record(call, chosen, plans, applied_at)
+            _put_on_record(call, [chosen], plans, applied_at)
         call.emit(lambda: patched_document(outcome), lambda: patched_lines(outcome, chosen.name))
     return 0
 
@@ -157,26 +157,35 @@ def _several(
             view(names, plan, survey)
 
     results, code = on_each(call, hosts, flow, patched_view(), yes=yes, fail_fast=fail_fast, decided=decided)
-    for host, result in zip(hosts, results, strict=True):
-        done = result.outcome is not None and result.outcome.status == "patched"
-        if done or isinstance(result.error, Degraded):
-            _put_on_record(call, host, plans, applied_at)
+    changed = [
+        host
+        for host, result in zip(hosts, results, strict=True)
+        if (result.outcome is not None and result.outcome.status == "patched")
+        or isinstance(result.error, Degraded)
+    ]
+    _put_on_record(call, changed, plans, applied_at)
     return code
 
 
-def _put_on_record(call: Call, host: Host, plans: dict[str, tuple[Planned, Survey]], applied_at: str) -> None:
+def _put_on_record(
+    call: Call, hosts: list[Host], plans: dict[str, tuple[Planned, Survey]], applied_at: str
+) -> None:
     from oeactl.core.outcomes import OnRecord
     from oeactl.edges.local_record import local_record
 
-    if host.name in plans:
-        plan, _ = plans[host.name]
+    root = str(call.project.root)
+    made = [(host, plans[host.name][0]) for host in hosts if host.name in plans]
+    if made:
         local_record().add(
-            OnRecord(
-                host=host.name,
-                address=host.address,
-                project=str(call.project.root),
-                recipe=plan.recipe,
-                digest=plan.digest,
-                at=applied_at,
+            *(
+                OnRecord(
+                    host=host.name,
+                    address=host.address,
+                    project=root,
+                    recipe=plan.recipe,
+                    digest=plan.digest,
+                    at=applied_at,
+                )
+                for host, plan in made
             )
         )

@@ -13,6 +13,7 @@ import re
 import types
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from functools import cache
 from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
 import msgspec
@@ -198,10 +199,16 @@ def _is_struct(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
 
 
+@cache
+def _fields(kind: Any) -> dict[str, Any]:
+    """Key -> field; once for each kind, as looking its types up takes longer than reading a host's entry."""
+    return {field.encode_name: field for field in msgspec.structs.fields(kind)}
+
+
 def _struct(node: Node, kind: Any, at: str) -> Any:
     if not isinstance(node.value, dict):
         raise UsageError(f"{_named(at)} must be a mapping, not {_found(node.value)}", where=node.where)
-    fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
+    fields = _fields(kind)
     for key, child in node.value.items():
         if key not in fields:
             raise unknown_key(key, fields, child.where, at)

@@ -177,7 +177,7 @@ class _Reading(Value, frozen=True, kw_only=True):
                 where=where(node, "server", "dist_init_addr"),
                 hint=f"list its machines in {at}.nodes",
             )
-        keys = {field.name: getattr(entry, field.name) for field in msgspec.structs.fields(Entry)}
+        keys = {name: getattr(entry, name) for name in Entry.__struct_fields__}
         return Host(**{**keys, "name": name, "address": None if local else entry.address or name})
 
     def _with_defaults(self, node: Node, local: bool) -> Node:

@@ -31,9 +31,9 @@ class LocalRecord:
         except (OSError, msgspec.DecodeError):
             return ()
 
-    def add(self, patched: OnRecord) -> None:
-        """Note a patch, in place of an earlier one of the same recipe on the same host."""
-        self._change(lambda entry: not _same(entry, patched), patched)
+    def add(self, *patched: OnRecord) -> None:
+        """Note patches, each in place of an earlier one of the same recipe on the same host."""
+        self._change(lambda entry: not any(_same(entry, new) for new in patched), *patched)
 
     def remove(self, *, host: str, project: str, recipe: str | None = None) -> None:
         """Forget a recipe on a host, or all of them."""
