@@ -62,13 +62,11 @@ def patch(
     applied already is left alone; other parameters are changed in place. Several hosts are worked on side by
     side, once all of them have been looked at; one that fails does not stop the others.
     """
-    from oeactl.cli.wiring import wired
     from oeactl.edges.clock import SystemClock, new_operation
     from oeactl.edges.config import read_recipe
-    from oeactl.errors import Degraded
-    from oeactl.flows.intent import alone
+    from oeactl.edges.statements import remembered
     from oeactl.flows.patch import patching
-    from oeactl.render.change import patched_document, patched_lines, planned_lines
+    from oeactl.render.change import planned_lines
 
     values = values_of(sets)
     loaded = read_recipe(call.root, recipe)
@@ -102,10 +100,29 @@ def patch(
                 call.show(f"on {', '.join(names)}:")
             call.show(planned_lines(plan, survey, whole=dry_run or call.verbose))
 
-    _ahead(picked.hosts, "libcst", *(() if call.json else ("rich.console", "rich.table")))
-    if picked.several:
-        return _several(call, picked.hosts, flow, view, plans, applied_at, yes=yes, fail_fast=fail_fast)
-    (chosen,) = picked.hosts
+    with remembered() as read_before:
+        tables = () if call.json else ("rich.console", "rich.table")
+        _ahead(picked.hosts, *(() if read_before else ("libcst",)), *tables)
+        if picked.several:
+            return _several(call, picked.hosts, flow, view, plans, applied_at, yes=yes, fail_fast=fail_fast)
+        (chosen,) = picked.hosts
+        return _alone(call, chosen, flow, plans, applied_at, yes=yes)
+
+
+def _alone(
+    call: Call,
+    chosen: Host,
+    flow: Callable[[Wired], Steps[Patched]],
+    plans: dict[str, tuple[Planned, Survey]],
+    applied_at: str,
+    *,
+    yes: bool,
+) -> int:
+    from oeactl.cli.wiring import wired
+    from oeactl.errors import Degraded
+    from oeactl.flows.intent import alone
+    from oeactl.render.change import patched_document, patched_lines
+
     with wired(call, chosen, yes=yes) as here:
         try:
             outcome = alone(here.site, flow(here))

@@ -36,6 +36,9 @@ class Changed(Value, frozen=True, kw_only=True):
 
 _made: Memo[Changed] = Memo(64)
 
+#: Digests of statements that libcst has read and given back unchanged, perhaps in an earlier command.
+read_back: set[str] = set()
+
 
 def changes(
     bound: Bound, file: RecipeFile, pristine: bytes, *, where: str, version: str | None, python: str | None
@@ -220,8 +223,6 @@ def _sound(before: Source, pristine: bytes, edits: tuple[Edit, ...]) -> None:
 
 def _concrete(source: Source, offsets: Iterable[int]) -> None:
     """libcst reads the statements around ``offsets`` and gives back the same text. Raises CannotPlace."""
-    import libcst
-
     shift = len(source.bom)
     for statement in enclosing(source, (max(offset - shift, 0) for offset in offsets)):
         line = source.line(source.start(statement))
@@ -229,6 +230,11 @@ def _concrete(source: Source, offsets: Iterable[int]) -> None:
         if depth > MAX_NESTING:
             raise source.unreadable(f"nests {depth} deep, more than {MAX_NESTING}", line=line)
         text = source.cut(statement)
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        if digest in read_back:
+            continue
+        import libcst  # only here: its import takes longer than all else that a plan needs
+
         try:
             same = libcst.parse_module(text).code == text
         except (libcst.ParserSyntaxError, RecursionError) as error:
@@ -236,6 +242,7 @@ def _concrete(source: Source, offsets: Iterable[int]) -> None:
             raise source.unreadable(f"libcst cannot read the statement here: {said}", line=line) from error
         if not same:
             raise _gate("libcst gives back another text than it read", source.where, line)
+        read_back.add(digest)
 
 
 def _gate(what: str, where: str, line: int | None = None) -> CannotPlace:

@@ -77,8 +77,12 @@ def _same(entry: OnRecord, other: OnRecord) -> bool:
     return (entry.host, entry.project, entry.recipe) == (other.host, other.project, other.recipe)
 
 
-def local_record(environ: Mapping[str, str] = os.environ) -> LocalRecord:
-    """This user's record: ``$XDG_STATE_HOME/oeactl/patched.json``, by default under ``~/.local/state``."""
+def state_folder(environ: Mapping[str, str] = os.environ) -> Path:
+    """Where oeactl keeps what it knows here: ``$XDG_STATE_HOME/oeactl``, by default in ``~/.local/state``."""
     state = environ.get("XDG_STATE_HOME", "")
-    folder = Path(state) if state.startswith("/") else Path.home() / ".local" / "state"
-    return LocalRecord(folder / "oeactl" / "patched.json")
+    return (Path(state) if state.startswith("/") else Path.home() / ".local" / "state") / "oeactl"
+
+
+def local_record(environ: Mapping[str, str] = os.environ) -> LocalRecord:
+    """This user's record: ``patched.json`` there."""
+    return LocalRecord(state_folder(environ) / "patched.json")
