@@ -11,7 +11,16 @@ from pathlib import Path
 import pytest
 
 from oeactl.errors import UsageError
-from tests.support.engine_tree import ATTENTION, ORIGINAL, PATCHED, ROUTER, Tree, sha256, with_release
+from tests.support.engine_tree import (
+    ATTENTION,
+    ORIGINAL,
+    PATCHED,
+    ROUTER,
+    Tree,
+    make_tree,
+    sha256,
+    with_release,
+)
 
 
 def snapshot(folder: Path) -> dict[str, tuple[int, int, int]]:
@@ -164,6 +173,37 @@ def test_an_editable_install_is_found_by_its_direct_url(tree: Tree, tmp_path: Pa
     engine = tree.files.survey(tree.request(env={"PYTHONPATH": path})).engine
     assert engine.editable
     assert engine.version == "0.5.9.dev1"
+
+
+def test_a_given_root_and_the_agents_own_python_need_no_second_one_unless_a_project_is_around_it(
+    tmp_path: Path,
+) -> None:
+    venv = tmp_path / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True)
+    (packages,) = venv.glob("lib/python3.*/site-packages")
+    asked = tmp_path / "asked"
+    (packages / "sitecustomize.py").write_text(f"open({str(asked)!r}, 'w').close()\n")
+    info = packages / "sglang-0.5.9.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Name: sglang\nVersion: 0.5.9.dev1\n")
+    tree = make_tree(tmp_path / "tree", str(venv / "bin" / "python"))
+    editable = {"url": f"file://{tree.site}", "dir_info": {"editable": True}}
+    (info / "direct_url.json").write_text(json.dumps(editable))
+    request = tree.request(root=str(tree.site), env={})
+
+    told = tree.files.survey(request).engine
+    assert not asked.exists()
+    assert told.python_version == ".".join(map(str, sys.version_info[:3]))
+    assert (told.root, told.editable) == (tree.root, False)
+
+    (tree.site / "pyproject.toml").write_text("")
+    installed = tree.files.survey(request).engine
+    assert asked.exists()
+    assert (installed.editable, installed.version) == (True, "0.5.9.dev1")
+
+    asked.unlink()
+    tree.files.survey(tree.request(root=str(tree.site)))
+    assert asked.exists(), "PYTHONPATH makes it another interpreter"
 
 
 def git(tree: Tree, *words: str) -> str:
