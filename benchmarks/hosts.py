@@ -194,7 +194,8 @@ def rows(title: str, runs: dict[str, list[Run]], bars: dict[str, float]) -> Iter
 
 
 def growth(bench: Bench, most: int) -> list[Size]:
-    """1, 2, 4 .. ``most`` hosts: medians of three runs each."""
+    """1, 2, 4 .. ``most`` hosts: medians of three runs each, after one that warms caches up."""
+    bench.checked(bench.oeactl, bench.fleet.hosts[:1])
     sizes = []
     count = 1
     while count <= most:
