@@ -62,7 +62,7 @@ def test_every_row_of_the_table_is_a_command_on_one_line() -> None:
 def test_help_lists_every_command_and_imports_none() -> None:
     code = (
         "import sys; from oeactl.cli.app import main; code = main(['--help']);"
-        "heavy = {'rich', 'paramiko', 'libcst', 'msgspec', 'yaml', 'logging', 'oeactl.core'};"
+        "heavy = {'rich', 'fabric', 'paramiko', 'libcst', 'msgspec', 'yaml', 'logging', 'oeactl.core'};"
         "print(sorted(heavy & set(sys.modules)), file=sys.stderr); sys.exit(code)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -1,4 +1,4 @@
-"""Machines over SSH. Nothing outside this folder imports paramiko, and nothing before it is needed.
+"""Machines over SSH. Nothing outside this folder imports fabric or paramiko, and nothing before it is needed.
 
 Owns: the way in. Refuses: to connect before the first use.
 """

@@ -1,6 +1,6 @@
 """Opening a connection that is sure of the host, hop after hop, and noticing when its peer is dead.
 
-Owns: connections, sockets, host key policy, the watchdog, how many logins knock at one server at a
+Owns: fabric's connections, sockets, host key policy, the watchdog, how many logins knock at one server at a
 time. Refuses: unknown host keys.
 """
 
@@ -16,12 +16,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from typing import Any
+
+import fabric  # type: ignore[import-untyped]
+import paramiko
+from paramiko.ssh_exception import IncompatiblePeer
 
 from oeactl.edges.ssh.config import Chain, Route
 from oeactl.edges.ssh.host_keys import HostKeys
-from oeactl.edges.ssh.library import paramiko
 from oeactl.edges.ssh.login import Login
 from oeactl.errors import OeactlError, Unreachable
 
@@ -121,15 +123,6 @@ class _Meter:
         return getattr(self._inner, name)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Hop:
-    """One hop's open connection."""
-
-    route: Route
-    meter: _Meter
-    transport: paramiko.Transport
-
-
 class Dialer:
     """How to open the connection, hop after hop."""
 
@@ -148,18 +141,21 @@ class Dialer:
         self._passphrase = passphrase
 
     def dial(self) -> Line:
-        via: _Hop | None = None
+        via: fabric.Connection | None = None
         try:
             with ExitStack() as opened:
                 for route in self._hops.routes():
-                    via = self._hop(route, via, opened)
+                    via, meter = self._hop(route, via, opened)
                 assert via is not None, "a chain has at least its last hop"
-                return Line(via.transport, opened.pop_all(), via.meter, self._timeout_s, self._dead_after_s)
+                transport: paramiko.Transport = via.transport
+                return Line(transport, opened.pop_all(), meter, self._timeout_s, self._dead_after_s)
         except OeactlError as error:
             error.where = error.where or self._name
             raise
 
-    def _hop(self, route: Route, via: _Hop | None, opened: ExitStack) -> _Hop:
+    def _hop(
+        self, route: Route, via: fabric.Connection | None, opened: ExitStack
+    ) -> tuple[fabric.Connection, _Meter]:
         """Log in to one hop; again after a while where its server had too many logins at once."""
         for pause_s in RETRY_S:
             try:
@@ -174,64 +170,68 @@ class Dialer:
                 hint="its sshd has too many logins at once (MaxStartups), or keeps this address out",
             ) from None
 
-    def _login(self, route: Route, via: _Hop | None, opened: ExitStack) -> _Hop:
+    def _login(
+        self, route: Route, via: fabric.Connection | None, opened: ExitStack
+    ) -> tuple[fabric.Connection, _Meter]:
         with ExitStack() as this, _knocking(route):
             meter = _Meter(self._socket(route, via, this))
             this.callback(meter.close)
-            client = self._connect(route, meter)
-            this.callback(client.close)
+            connection = self._connect(route, meter)
+            this.callback(connection.close)
             opened.push(this.pop_all())
-            transport = client.get_transport()
-            assert transport is not None, "it is connected"
-            return _Hop(route=route, meter=meter, transport=transport)
+            return connection, meter
 
-    def _socket(self, route: Route, via: _Hop | None, opened: ExitStack) -> Any:
+    def _socket(self, route: Route, via: fabric.Connection | None, opened: ExitStack) -> Any:
         if via is not None:
             return self._through(route, via)
         if route.proxy_command is not None:
             return opened.enter_context(_proxied(route.proxy_command))
         return _tcp(route, self._timeout_s)
 
-    def _through(self, route: Route, via: _Hop) -> paramiko.Channel:
+    def _through(self, route: Route, via: fabric.Connection) -> paramiko.Channel:
         try:
-            return via.transport.open_channel(
+            transport: paramiko.Transport = via.transport
+            return transport.open_channel(
                 "direct-tcpip", (route.hostname, route.port), ("", 0), timeout=self._timeout_s
             )
         except (paramiko.SSHException, EOFError, OSError) as error:
             raise Unreachable(
-                f"the jump host {via.route.hostname} cannot reach {route.at}: {error}",
+                f"the jump host {via.host} cannot reach {route.at}: {error}",
                 hint="check proxy_jump and the address",
             ) from None
 
-    def _connect(self, route: Route, meter: _Meter) -> paramiko.SSHClient:
+    def _connect(self, route: Route, meter: _Meter) -> fabric.Connection:
         keys = HostKeys(route)
-        client = paramiko.SSHClient()
-        client.set_missing_host_key_policy(_Policy(keys))
-        given: Any = {"sock": meter, "auth_strategy": Login(route, self._passphrase)}  # by shape alone
+        connection = fabric.Connection(
+            host=route.hostname,
+            user=route.user,
+            port=route.port,
+            config=fabric.Config(ssh_config=paramiko.SSHConfig(), lazy=True),
+            connect_kwargs={
+                "sock": meter,
+                "timeout": self._timeout_s,
+                "banner_timeout": self._timeout_s,
+                "auth_timeout": self._timeout_s,
+                "channel_timeout": self._timeout_s,
+                "transport_factory": lambda sock, **options: _transport(sock, keys, options),
+                "auth_strategy": Login(route, self._passphrase),
+            },
+        )
+        connection.client.set_missing_host_key_policy(_Policy(keys))
         try:
-            client.connect(
-                route.hostname,
-                route.port,
-                route.user,
-                timeout=self._timeout_s,
-                banner_timeout=self._timeout_s,
-                auth_timeout=self._timeout_s,
-                channel_timeout=self._timeout_s,
-                transport_factory=lambda sock, **options: _transport(sock, keys, options),
-                **given,
-            )
+            connection.open()
         except BaseException as error:
-            client.close()
+            connection.client.close()
             if isinstance(error, (paramiko.SSHException, EOFError, OSError)):
                 if meter.dropped:
                     raise _Dropped from None
                 raise self._no_ssh(route, error) from None
             raise
-        return client
+        return connection
 
     def _no_ssh(self, route: Route, error: Exception) -> Unreachable:
         """The TCP connection stands, and no SSH came of it."""
-        if isinstance(error, paramiko.ssh_exception.IncompatiblePeer):
+        if isinstance(error, IncompatiblePeer):
             return Unreachable(
                 f"{route.at} offers no algorithm that we take: {error}", hint="upgrade its sshd"
             )

@@ -10,9 +10,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
+import paramiko
+
 from oeactl.edges.ssh import keys as ordered
 from oeactl.edges.ssh.config import Route
-from oeactl.edges.ssh.library import paramiko
 
 AGENT_S = 5.0
 KEY_CLASSES = (paramiko.Ed25519Key, paramiko.ECDSAKey, paramiko.RSAKey)

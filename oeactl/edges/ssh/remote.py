@@ -13,9 +13,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
+import paramiko
+
 from oeactl.edges.ssh import tunnel
 from oeactl.edges.ssh.dial import Dialer, Line
-from oeactl.edges.ssh.library import paramiko
 from oeactl.errors import ConnectionLost, OeactlError, Refused, Unreachable, UsageError
 from oeactl.ports import Completed, Dialogue
 
