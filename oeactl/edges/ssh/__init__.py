@@ -1,6 +1,6 @@
 """Machines over SSH. Nothing outside this folder imports fabric or paramiko, and nothing before it is needed.
 
-Owns: the way in. Refuses: to connect before the first use.
+Owns: the way in. Refuses: to log in before the first use.
 """
 
 from __future__ import annotations
@@ -25,16 +25,17 @@ def open_ssh(
     environment: Mapping[str, str] = os.environ,
     passphrase: Callable[[str], str | None] | None = None,
 ) -> Remote:
-    """A remote that connects at its first use; OpenSSH is asked about its configuration from now on.
+    """A remote that logs in at its first use; OpenSSH is asked about its way, and a socket opened, from now on.
 
-    None leaves a value to that.
+    None leaves a value to OpenSSH's configuration.
 
     dead_after_s: without an answer and without a byte moving for so long, the peer counts as dead.
     passphrase: what opens an encrypted key file, given its path; None where it stays closed.
 
     Raises UsageError, at the first use, for a configuration that cannot be followed.
     """
-    from oeactl.edges.ssh.config import Chain, Target
+    from oeactl.edges.ssh.approach import Approach
+    from oeactl.edges.ssh.config import Target
 
     target = Target(
         address=address,
@@ -44,8 +45,8 @@ def open_ssh(
         proxy_jump=proxy_jump,
         ssh_config=ssh_config,
     )
-    hops = Chain(target, environment)  # before what comes next: to import that takes as long as the answer
+    approach = Approach(target, environment, connect_timeout_s)  # before an import that takes as long
     from oeactl.edges.ssh.dial import Dialer
     from oeactl.edges.ssh.remote import SshRemote
 
-    return SshRemote(name, Dialer(name, hops, connect_timeout_s, dead_after_s, passphrase))
+    return SshRemote(name, Dialer(name, approach, connect_timeout_s, dead_after_s, passphrase))

@@ -10,12 +10,11 @@ import getpass
 import os
 import re
 import subprocess
-import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from oeactl.core.host import Value
-from oeactl.errors import OeactlError, Unreachable, UsageError
+from oeactl.errors import Unreachable, UsageError
 
 RESOLVE_S = 20.0
 MOST_HOPS = 8
@@ -62,33 +61,6 @@ class Route(Value, frozen=True, kw_only=True):
 def chain(target: Target, environment: Mapping[str, str]) -> tuple[Route, ...]:
     """The hops to ``target``, it last. Raises UsageError for a configuration that cannot be followed."""
     return _chain(target, environment, MOST_HOPS)
-
-
-class Chain:
-    """The hops to a target, asked for from the beginning on, and anew for every further connection."""
-
-    def __init__(self, target: Target, environment: Mapping[str, str]) -> None:
-        self._target = target
-        self._environment = environment
-        self._found: tuple[Route, ...] | OeactlError | None = None
-        self._first: threading.Thread | None = threading.Thread(target=self._look, daemon=True)
-        self._first.start()
-
-    def _look(self) -> None:
-        try:
-            self._found = chain(self._target, self._environment)
-        except OeactlError as error:
-            self._found = error
-
-    def routes(self) -> tuple[Route, ...]:
-        """The hops. Raises UsageError, Unreachable as ``chain`` does."""
-        first, self._first = self._first, None
-        if first is None:
-            return chain(self._target, self._environment)
-        first.join()
-        if isinstance(self._found, OeactlError):
-            raise self._found
-        return self._found or chain(self._target, self._environment)
 
 
 def _chain(target: Target, environment: Mapping[str, str], left: int) -> tuple[Route, ...]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import random
-import re
 import shlex
 import socket
 import subprocess
@@ -22,7 +21,8 @@ import fabric  # type: ignore[import-untyped]
 import paramiko
 from paramiko.ssh_exception import IncompatiblePeer
 
-from oeactl.edges.ssh.config import Chain, Route
+from oeactl.edges.ssh.approach import Approach
+from oeactl.edges.ssh.config import Route
 from oeactl.edges.ssh.host_keys import HostKeys
 from oeactl.edges.ssh.login import Login
 from oeactl.errors import OeactlError, Unreachable
@@ -32,7 +32,6 @@ LOGINS_AT_ONCE = 6
 RETRY_S = (0.2, 0.5, 1.0, 2.0)
 TOO_MANY = (b"Exceeded MaxStartups", b"Not allowed at this time")
 FIRST = 32
-_ADDRESS = re.compile(r"[0-9.]+|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*")
 
 _doors: dict[tuple[str, int], threading.BoundedSemaphore] = {}
 _doors_turn = threading.Lock()
@@ -129,22 +128,26 @@ class Dialer:
     def __init__(
         self,
         name: str,
-        hops: Chain,
+        approach: Approach,
         timeout_s: float,
         dead_after_s: float,
         passphrase: Callable[[str], str | None] | None,
     ) -> None:
         self._name = name
-        self._hops = hops
+        self._approach = approach
         self._timeout_s = timeout_s
         self._dead_after_s = dead_after_s
         self._passphrase = passphrase
+
+    def close(self) -> None:
+        """Leave alone what was begun for a connection that nobody wanted."""
+        self._approach.close()
 
     def dial(self) -> Line:
         via: fabric.Connection | None = None
         try:
             with ExitStack() as opened:
-                for route in self._hops.routes():
+                for route in self._approach.routes():
                     via, meter = self._hop(route, via, opened)
                 assert via is not None, "a chain has at least its last hop"
                 transport: paramiko.Transport = via.transport
@@ -186,7 +189,7 @@ class Dialer:
             return self._through(route, via)
         if route.proxy_command is not None:
             return opened.enter_context(_proxied(route.proxy_command))
-        return _tcp(route, self._timeout_s)
+        return self._approach.socket(route)
 
     def _through(self, route: Route, via: fabric.Connection) -> paramiko.Channel:
         try:
@@ -266,37 +269,6 @@ def _proxied(command: str) -> Iterator[socket.socket]:
         finally:
             process.terminate()
             process.wait()
-
-
-def _tcp(route: Route, timeout_s: float) -> socket.socket:
-    """Connect, with an error that says which of the usual reasons it was."""
-    host: Any = route.hostname
-    if _ADDRESS.fullmatch(host):
-        host = host.encode()  # for text Python imports its codec of international names first, in 6 ms
-    try:
-        connection = socket.create_connection((host, route.port), timeout=timeout_s)
-    except socket.gaierror as error:
-        raise Unreachable(
-            f"no address is known for {route.hostname}: {error.strerror}",
-            hint="check address in hosts.yaml, or the Host entry of your ssh configuration",
-        ) from None
-    except UnicodeError:
-        raise Unreachable(f"not a host name: {route.hostname!r}", hint="check address") from None
-    except TimeoutError:
-        raise Unreachable(
-            f"{route.at} did not answer within {timeout_s:g} s", hint="is the machine up? a VPN, a firewall?"
-        ) from None
-    except ConnectionRefusedError:
-        raise Unreachable(
-            f"nothing listens on {route.at}", hint="check port in hosts.yaml, and that sshd runs there"
-        ) from None
-    except OSError as error:
-        raise Unreachable(
-            f"{route.at} cannot be reached: {error.strerror}", hint="is there a route to it?"
-        ) from None
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    return connection
 
 
 def _transport(sock: Any, keys: HostKeys, options: dict[str, Any]) -> paramiko.Transport:

@@ -80,6 +80,7 @@ class SshRemote:
     def close(self) -> None:
         with self._lock:
             line, self._line = self._line, None
+        self._dialer.close()
         if line is not None:
             line.close()
 
