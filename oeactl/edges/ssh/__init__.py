@@ -25,7 +25,7 @@ def open_ssh(
     environment: Mapping[str, str] = os.environ,
     passphrase: Callable[[str], str | None] | None = None,
 ) -> Remote:
-    """A remote that logs in at its first use; OpenSSH is asked about its way, and a socket opened, from now on.
+    """A remote that logs in at its first use. OpenSSH is asked for the way, and a socket opened, at once.
 
     None leaves a value to OpenSSH's configuration.
 
