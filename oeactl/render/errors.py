@@ -9,6 +9,7 @@ import traceback
 from pathlib import PurePath
 from typing import Any
 
+import oeactl
 from oeactl.errors import OeactlError
 
 
@@ -33,12 +34,10 @@ def document(error: OeactlError) -> dict[str, Any]:
 
 def unexpected(error: BaseException) -> OeactlError:
     """A bug of ours, as an error: which, and the line of ours that it passed last."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "/oeactl/" in frame.filename]
-    where = None
-    if frames:
-        parts = PurePath(frames[-1].filename).parts
-        ours = len(parts) - 1 - parts[::-1].index("oeactl")
-        where = f"{'/'.join(parts[ours:])}:{frames[-1].lineno}"
+    package = PurePath(oeactl.__path__[0])
+    frames = [(PurePath(frame.filename), frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+    ours = [(path, line) for path, line in frames if path.is_relative_to(package)]
+    where = f"{ours[-1][0].relative_to(package.parent)}:{ours[-1][1]}" if ours else None
     what = f"{type(error).__name__}: {error}".splitlines()[0].rstrip(": ")
     return Bug(f"a bug of oeactl: {what}", where=where, hint="the same with --debug shows the traceback")
 
