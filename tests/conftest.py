@@ -11,7 +11,10 @@ import signal
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
+settings.register_profile("loaded", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("loaded")  # a machine that others use too is no fault of what is tested
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 

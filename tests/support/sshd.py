@@ -20,6 +20,7 @@ import pytest
 
 SSHD = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/sbin:" + os.environ.get("PATH", ""))
 START_S = 10.0
+PORTS = 5
 
 CONFIG = """\
 ListenAddress {address}
@@ -117,28 +118,22 @@ def running(
         pytest.skip("no sshd is installed here")
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # its privilege separation wants the folder
-    port = port or _free_port(address)
     home = folder / "home"
     home.mkdir(parents=True, exist_ok=True)
-    if not (folder / "host_ed25519").exists():
+    fresh = not (folder / "host_ed25519").exists()
+    if fresh:
         make_key(folder / "host_ed25519")
         make_key(folder / "client_ed25519")
         shutil.copy(folder / "client_ed25519.pub", folder / "authorized_keys")
-        trust(folder / "known_hosts", address, port, folder / "host_ed25519.pub")
     user = subprocess.run(["id", "-un"], check=True, capture_output=True, text=True).stdout.strip()
     (folder / "ssh_config").write_text(CLIENT_CONFIG.format(folder=folder, user=user))
-    config = folder / "sshd_config"
-    config.write_text(
-        CONFIG.format(address=address, port=port, folder=folder, home=home, extra="\n".join(extra))
-    )
-    log = folder / "sshd.log"
-    process = subprocess.Popen([SSHD, "-D", "-E", str(log), "-f", str(config)])
-    server = Sshd(folder=folder, home=home, address=address, port=port, process=process)
+    server = _started(folder, home, address, port, "\n".join(extra))
+    if fresh:
+        trust(folder / "known_hosts", address, server.port, folder / "host_ed25519.pub")
     try:
-        _await(server, log)
         yield server
     finally:
-        left = server.children()
+        left, process = server.children(), server.process
         for pid in (*left, process.pid):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
@@ -154,11 +149,27 @@ def _free_port(address: str) -> int:
         return port
 
 
-def _await(server: Sshd, log: Path) -> None:
+def _started(folder: Path, home: Path, address: str, port: int | None, extra: str) -> Sshd:
+    """Begin it where nobody else listens: another test may take a port before it is used."""
+    assert SSHD is not None
+    config, log = folder / "sshd_config", folder / "sshd.log"
+    for _ in range(1 if port else PORTS):
+        chosen = port or _free_port(address)
+        config.write_text(CONFIG.format(address=address, port=chosen, folder=folder, home=home, extra=extra))
+        before = len(log.read_bytes()) if log.exists() else 0
+        process = subprocess.Popen([SSHD, "-D", "-E", str(log), "-f", str(config)])
+        if _listens(process, log, before):
+            return Sshd(folder=folder, home=home, address=address, port=chosen, process=process)
+        process.kill()
+        process.wait(10)
+    raise RuntimeError(f"sshd did not start: {log.read_text()}")
+
+
+def _listens(process: subprocess.Popen[bytes], log: Path, before: int) -> bool:
+    """Whether it says so, from ``before`` on in its log: a port that answers may be another's."""
     limit = time.monotonic() + START_S
-    while True:
-        with suppress(OSError), socket.create_connection((server.address, server.port), 1.0):
-            return
-        if server.process.poll() is not None or time.monotonic() > limit:
-            raise RuntimeError(f"sshd did not start: {log.read_text()}")
-        time.sleep(0.05)
+    while process.poll() is None and time.monotonic() < limit:
+        if log.exists() and b"Server listening on" in log.read_bytes()[before:]:
+            return True
+        time.sleep(0.02)
+    return False
