@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -46,12 +47,20 @@ def workers_of_this_process() -> list[str]:
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[Server]:
-    """It listens in this very process, whose children would be its workers: an earlier file's end first."""
+    """It listens in this very process, whose children would be its workers: an earlier file's end first.
+
+    In a group of its own it is no part of the pytest that shares the tests among several of its kind.
+    """
+    group = os.getpgrp()
+    with suppress(PermissionError):  # of a session's leader, which has one
+        os.setpgid(0, 0)
     limit = time.monotonic() + 30
     while workers_of_this_process() and time.monotonic() < limit:
         time.sleep(0.1)
     with serving(paced(itl_s=0.002)) as one:
         yield one
+    with suppress(PermissionError):
+        os.setpgid(0, group)
 
 
 @pytest.fixture
