@@ -137,7 +137,7 @@ class Package:
                 continue
             for line in text.splitlines():
                 if line.partition("=")[0].partition(":")[0].rstrip() in ("__version__", "version"):
-                    value = line.rpartition("=")[2].strip()
+                    value = line.partition("#")[0].rpartition("=")[2].strip()
                     if value[:1] in ("'", '"') and value.count(value[0]) > 1:
                         return value[1:].partition(value[0])[0]
         return None

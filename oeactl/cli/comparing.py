@@ -162,8 +162,9 @@ def put_on_record(call: Call, here: Wired, concluded: Concluded) -> None:
     project = str(call.project.root)
     record = local_record()
     record.remove(host=host.name, project=project)
-    for recipe in plan.arms[-1].recipes if plan.design.leave == "patched" else ():
-        record.add(
+    left = plan.arms[-1].recipes if plan.design.leave == "patched" else ()
+    record.add(
+        *(
             OnRecord(
                 host=host.name,
                 address=host.address,
@@ -172,7 +173,9 @@ def put_on_record(call: Call, here: Wired, concluded: Concluded) -> None:
                 digest=recipe.digest,
                 at=plan.created_at.isoformat(timespec="seconds"),
             )
+            for recipe in left
         )
+    )
 
 
 def wanted_recipe(call: Call, recipe: str, sets: dict[str, str], allow_code: bool) -> Wanted:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
-import sys
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,6 +26,7 @@ from oeactl.edges.store import ResultsFolder
 from tests.support.engine_tree import ROUTER, sha256
 from tests.support.report_world import a_change, a_rich_comparison
 from tests.support.served import Served, served
+from tests.support.stranger import run_again
 
 pytestmark = pytest.mark.timeout(120)
 RECIPE = f"""\
@@ -94,11 +93,7 @@ def test_a_stranger_measures_it_again_from_the_bundle_alone(place: Served, tmp_p
     place.oeactl("stop", "--yes")
     assert place.tree.path(ROUTER).read_bytes() == original
     forgotten(place)
-    try:
-        again = by_a_stranger(bundle, "sh", "run-again.sh")
-    finally:  # the record of a stranger's host is not below tmp_path: nothing may stay there
-        for words in (("revert", "--no-restart"), ("stop", "--yes")):
-            by_a_stranger(bundle, sys.executable, "-m", "oeactl", *words)
+    again = run_again(bundle, timeout_s=100)
     assert again.returncode in (0, 8), again.stdout + again.stderr
     assert place.tree.path(ROUTER).read_bytes() == original
     paths = sorted((bundle / "results" / "runs").glob("*/*/trials/*.json"))
@@ -113,20 +108,6 @@ def test_a_stranger_measures_it_again_from_the_bundle_alone(place: Served, tmp_p
     ]
     assert old["targets"][0]["after_sha256"] == sha256(patched)
     assert old["targets"][0] in new["targets"]
-
-
-def by_a_stranger(bundle: Path, *argv: str) -> subprocess.CompletedProcess[str]:
-    """A command in the bundle's folder, by somebody who was never here before."""
-    state = {name: str(bundle.parent / name) for name in ("HOME", "XDG_STATE_HOME")}
-    return subprocess.run(
-        argv,
-        cwd=bundle,
-        env={**os.environ, "PYTHON": sys.executable, **state},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=100,
-    )
 
 
 def forgotten(place: Served) -> None:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
-import sys
 import tarfile
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.conftest import Project
+from tests.support.stranger import run_again
 
 pytestmark = [pytest.mark.engine, pytest.mark.e2e, pytest.mark.timeout(1500)]
 LOAD = ("--driver", "light", "--concurrency", "16", "--requests", "96", "--pairs", "2", "--no-warm", "--yes")
@@ -31,16 +30,7 @@ def test_a_stranger_compares_again_from_the_bundle_alone(local: Project, tmp_pat
     (bundle,) = (tmp_path / "elsewhere").iterdir()
     shutil.rmtree(local.folder / "results")
     subprocess.run(["sha256sum", "--quiet", "-c", "SHA256SUMS"], cwd=bundle, check=True)
-    state = {"HOME": str(tmp_path / "home"), "XDG_STATE_HOME": str(tmp_path / "record")}
-    again = subprocess.run(
-        ["sh", "run-again.sh", "--yes", "--json"],
-        cwd=bundle,
-        env={**os.environ, "PYTHON": sys.executable, **state},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=1200,
-    )
+    again = run_again(bundle, "--yes", "--json", timeout_s=1200)
     assert again.returncode in (0, 8), again.stderr  # 8: a level is void, on a machine that others use too
     second = json.loads(again.stdout)
     for key in ("sweep", "arms", "trials"):

@@ -32,7 +32,7 @@ def watched(point: dict[str, Any], level: int) -> None:
     """What a real SGLang says of itself while it is measured, and what its own client costs."""
     engine = point["watched"]["engine"]
     assert engine["kv_total_tokens"] == 65536
-    if level >= 16:  # told now and then only: of a few short requests all may be missed
+    if level > 1:  # told now and then only: of single short requests all may be missed
         assert 0 < engine["running"]["max"] <= level
         assert 0 < engine["kv_available_tokens"]["min"] < 65536 and engine["kv_used_tokens"]["max"] > 0
     assert engine["queue_s"] is not None and engine["queue_s"] >= 0
