@@ -160,16 +160,20 @@ class Server:
     texts: dict[str, str] = field(default_factory=dict)
     absent: set[str] = field(default_factory=set)
     asked: list[Asked] = field(default_factory=list)
-    connections: int = 0
     refused: set[str] = field(default_factory=set)
     paths: list[str] = field(default_factory=list)
+    talks: dict[asyncio.StreamWriter, asyncio.Task[None] | None] = field(default_factory=dict)
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
+    @property
+    def connections(self) -> int:
+        return len(self.talks)
+
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.connections += 1
+        self.talks[writer] = asyncio.current_task()
         with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             while True:
                 line, *heads = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
@@ -217,26 +221,42 @@ class Server:
 
 @contextmanager
 def serving(act: Act) -> Iterator[Server]:
-    """A server in a thread of its own, for the length of the block."""
+    """A server in a thread of its own, for the length of the block; no connection outlives it."""
     server = Server(act)
+    ended = asyncio.Event()
     loop = asyncio.new_event_loop()
     listener = loop.run_until_complete(
         asyncio.start_server(server.serve, "127.0.0.1", 0, limit=1 << 26, backlog=2048)
     )
     server.port = listener.sockets[0].getsockname()[1]
-    thread = threading.Thread(target=loop.run_forever)
+    thread = threading.Thread(target=loop.run_until_complete, args=(_until(ended, server, listener),))
     thread.start()
     try:
         yield server
     finally:
-        loop.call_soon_threadsafe(loop.stop)
+        loop.call_soon_threadsafe(ended.set)
         thread.join()
-        listener.close()
-        for task in asyncio.all_tasks(loop):
-            task.cancel()
-        with suppress(asyncio.CancelledError):
-            loop.run_until_complete(asyncio.sleep(0.01))
         loop.close()
+
+
+async def _until(ended: asyncio.Event, server: Server, listener: asyncio.Server) -> None:
+    """Serve until then and leave no socket open. Who is being let in at that moment needs the listener still:
+    asyncio loses the socket of a connection whose server was closed before its transport was made.
+    """
+    await ended.wait()
+    asyncio.get_running_loop().remove_reader(listener.sockets[0].fileno())
+    own = asyncio.current_task()
+    while True:
+        for writer, talk in server.talks.items():
+            writer.transport.abort()
+            if talk:
+                talk.cancel()
+        others = asyncio.all_tasks() - {own}
+        if not others:
+            break
+        await asyncio.wait(others, timeout=0.05)
+    listener.close()
+    await asyncio.sleep(0)
 
 
 async def _main(port: int, act: Act) -> None:
