@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 
 from oeactl.agent import port, process, ready, record
 from oeactl.agent.process import Family
+from tests.support.patience import until
 
 Spawn = Callable[..., subprocess.Popen[bytes]]
 
@@ -117,7 +117,7 @@ def test_a_title_shows_no_secret(spawn: Spawn) -> None:
         "/m",
     ]
     child = spawn(sys.executable, *argv)
-    time.sleep(0.1)
+    until(lambda: "--tokenizer-path" in process.title(child.pid))
     title = process.title(child.pid)
     assert "sk-1" not in title and "hf_1" not in title
     assert title.endswith("--api-key [redacted] --hf-token=[redacted] --tokenizer-path /m")
@@ -134,7 +134,7 @@ def test_a_listener_is_found_by_its_socket(spawn: Spawn) -> None:
     child.kill()
     child.wait()
     assert port.listeners(number) is None
-    assert port.wait_free(number, 5.0)
+    assert port.wait_free(number, 60.0)
     child.stdin.close()
     child.stdout.close()
 

@@ -207,7 +207,8 @@ def test_a_given_root_and_the_agents_own_python_need_no_second_one_unless_a_proj
 
 
 def git(tree: Tree, *words: str) -> str:
-    command = ["git", "-c", "user.name=t", "-c", "user.email=t@example.org", "-C", str(tree.site), *words]
+    settings = ("user.name=t", "user.email=t@example.org", "maintenance.auto=false", "commit.gpgsign=false")
+    command = ["git", *(word for one in settings for word in ("-c", one)), "-C", str(tree.site), *words]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 

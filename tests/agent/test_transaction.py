@@ -311,7 +311,7 @@ def test_a_probe_that_hangs_is_ended_and_refused(tree: Tree) -> None:
     source = b"import time\ntime.sleep(60)\n"
     begun = time.monotonic()
     error = refusal(tree, contents={**PATCHED, ROUTER: source}, probe=tree.probe(timeout_s=1.0))
-    assert time.monotonic() - begun < 20.0
+    assert time.monotonic() - begun < 50.0
     assert "did not end" in error.what
 
 

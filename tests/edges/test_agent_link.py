@@ -140,8 +140,8 @@ def test_a_watch_that_ends_without_an_answer_shows_the_noise() -> None:
 class Counting:
     """This machine, counting the programs begun, with the last one's dialogue at hand."""
 
-    def __init__(self) -> None:
-        self._inner = open_local("here", grace_s=0.5)
+    def __init__(self, grace_s: float) -> None:
+        self._inner = open_local("here", grace_s=grace_s)
         self.name = self._inner.name
         self.begun = 0
 
@@ -169,8 +169,9 @@ class Counting:
 
 
 @pytest.fixture
-def counting() -> Counting:
-    return Counting()
+def counting(request: pytest.FixtureRequest) -> Counting:
+    """Its parameter: how long a program has to end by itself."""
+    return Counting(getattr(request, "param", 60.0))
 
 
 @pytest.fixture
@@ -226,12 +227,13 @@ def lease(root: Path) -> dict[str, object]:
     }
 
 
+@pytest.mark.parametrize("counting", [0.5], indirect=True)
 def test_a_program_that_hangs_is_ended_at_its_time(
     kept: AgentLink, counting: Counting, tmp_path: Path
 ) -> None:
     journal(kept, tmp_path)
     with pytest.raises(ConnectionLost):
-        kept.ask("lease", timeout_s=1.0, **lease(tmp_path), fault={"at": 0, "do": "freeze"})
+        kept.ask("lease", timeout_s=3.0, **lease(tmp_path), fault={"at": 0, "do": "freeze"})
     assert counting.last.end().returncode is None
     journal(kept, tmp_path)
 

@@ -27,6 +27,7 @@ from oeactl.edges.drivers.light import Api, LightClient
 from oeactl.edges.jobs import JobResult, run_job
 from oeactl.ports import Agent
 from tests.support.levels import some_evidence
+from tests.support.patience import in_quiet
 from tests.support.serving import Told, agent
 from tests.support.stream_server import Asked, Server, Voice, paced, serving, token, usage, words
 
@@ -91,6 +92,7 @@ def rows_of(measured: PointMeasured) -> PerRequest:
 
 
 @pytest.mark.parametrize("api", ["generate", "completions", "chat"])
+@in_quiet
 def test_each_api_is_measured_by_the_server_s_own_counts(server: Server, api: Api) -> None:
     dataset = "natural" if api == "chat" else "random-ids"
     measured = play(server, paced(ttft_s=0.05, itl_s=0.02), api, dataset=dataset)
@@ -224,6 +226,7 @@ def test_a_delta_that_says_only_the_role_is_no_token(server: Server) -> None:
 
 
 @pytest.mark.parametrize("name", ["reasoning_content", "reasoning", "tool_calls"])
+@in_quiet
 def test_the_first_token_of_any_kind_ends_the_wait(server: Server, name: str) -> None:
     async def act(voice: Voice, asked: Asked) -> None:
         await voice.head()
@@ -340,6 +343,7 @@ def test_a_stall_is_bounded(server: Server) -> None:
     assert measured.failure is not None and "not complete after 1 s" in measured.failure
 
 
+@in_quiet
 def test_one_half_open_stream_fails_alone(server: Server) -> None:
     async def act(voice: Voice, asked: Asked) -> None:
         if asked.number:
@@ -408,6 +412,7 @@ def test_text_that_grows_and_text_in_pieces_come_out_the_same(server: Server) ->
 # -- load -----------------------------------------------------------------------------------------
 
 
+@in_quiet
 def test_a_closed_loop_keeps_its_streams_busy_on_connections_it_keeps(server: Server) -> None:
     before = server.connections
     point = make_point(8, input_len=8, output_len=16, seed=1)
@@ -429,6 +434,7 @@ def test_processes_share_one_load(server: Server) -> None:
     assert len({tuple(asked.prompt) for asked in server.asked}) == 40
 
 
+@in_quiet
 def test_arrivals_by_rate_come_at_random_and_do_not_wait_for_answers(server: Server) -> None:
     """40 a second on average, each answered after 0.4 s: a closed loop of one could not."""
     point = msgspec.structs.replace(
@@ -446,6 +452,7 @@ def test_arrivals_by_rate_come_at_random_and_do_not_wait_for_answers(server: Ser
     assert sorted(again.sent_s)[10] == pytest.approx(sent[10], abs=0.1)
 
 
+@in_quiet
 def test_a_duration_ends_a_level_and_lets_what_was_sent_come_back(server: Server) -> None:
     point = msgspec.structs.replace(make_point(2, input_len=8, output_len=4, seed=1), duration_s=1.0)
     measured = play(server, paced(ttft_s=0.1), point=point)
@@ -471,6 +478,7 @@ def judged(measured: PointMeasured, point: Point, **changes: Any) -> set[str]:
     return {line.partition(":")[0] for line in failures(judge(evidence))} - {"concurrency"}
 
 
+@in_quiet
 def test_a_server_that_repeats_one_block_at_twice_the_speed_is_void(server: Server) -> None:
     point = make_point(4, input_len=64, output_len=24, seed=1, requests=16)
 
@@ -572,6 +580,7 @@ def test_sent_through_the_agent_it_tells_how_far_it_is(server: Server) -> None:
     assert told.updates[-1].endswith("; requests 4 of 4")
 
 
+@in_quiet
 def test_tokens_on_their_way_are_in_the_rate_that_is_shown(server: Server) -> None:
     server.act, server.asked = paced(itl_s=0.02), []
     told = Told()

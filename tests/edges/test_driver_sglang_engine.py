@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count as counting
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ class Trickster(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.trick = "none"
-        self.served = 0
+        self.served = counting()
         self.prompts: list[tuple[int, ...]] = []
         self.keys: set[str | None] = set()
 
@@ -59,10 +60,9 @@ class Handler(BaseHTTPRequestHandler):
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.keys.add(self.headers["Authorization"])
         self.server.prompts.append(tuple(request["input_ids"]))
-        self.server.served += 1
         trick = self.server.trick
         if trick == "each differently":
-            trick = ("fail", "short", "silent", "none")[self.server.served % 4]
+            trick = ("fail", "short", "silent", "none")[next(self.server.served) % 4]
         if trick == "fail":
             self._answer(500, {"error": "no"})
             return
@@ -138,7 +138,7 @@ class Watched:
 def measure(
     driver: SglangClient, trickster: Trickster, trick: str, *, point: Point = POINT
 ) -> tuple[PointMeasured, Watched]:
-    trickster.trick, trickster.served, trickster.prompts = trick, 0, []
+    trickster.trick, trickster.served, trickster.prompts = trick, counting(), []
     watched = Watched()
     request = PointRequest(
         phase="measured",

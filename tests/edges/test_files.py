@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from oeactl.errors import ConnectionLost, Refused
 from oeactl.ports import Remote
 from tests.support import sshd
 from tests.support.engine_tree import HOLDER, ORIGINAL, PATCHED, Tree, make_tree
+from tests.support.patience import until
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +77,14 @@ def test_a_refusal_names_host_and_path(tree: Tree) -> None:
     assert path == str(tree.path(next(iter(PATCHED))))
 
 
+def beats(pid: int) -> bool:
+    """Whether the agent still shows its client that it lives: the thread that does ends with the client."""
+    try:
+        return len(list(Path(f"/proc/{pid}/task").iterdir())) > 1
+    except OSError:
+        return False
+
+
 @pytest.mark.sshd
 def test_a_connection_cut_during_a_patch_leaves_the_outcome_unknown_and_the_files_whole(
     tmp_path: Path, server: sshd.Sshd
@@ -91,10 +99,10 @@ def test_a_connection_cut_during_a_patch_leaves_the_outcome_unknown_and_the_file
     fault = {"at": steps.index("rename") + 4, "do": "pause", "gate": str(gate)}
 
     def cut() -> None:
-        while not gate.exists():
-            time.sleep(0.01)
+        until(gate.exists)
+        agents = server.commands()
         server.signal_children(signal.SIGKILL)
-        time.sleep(2.5)
+        until(lambda: not any(beats(pid) for pid in agents))
         gate.unlink()
 
     thread = threading.Thread(target=cut)

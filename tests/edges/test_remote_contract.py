@@ -28,8 +28,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sshd.Sshd]:
 
 @pytest.fixture(params=["local", pytest.param("ssh", marks=pytest.mark.sshd)])
 def remote(request: pytest.FixtureRequest) -> Iterator[Remote]:
-    if request.param == "local":
-        remote = open_local(grace_s=0.5)
+    """hasty: this machine, where a command has hardly any time to end by itself."""
+    if request.param != "ssh":
+        remote = open_local(grace_s=0.5 if request.param == "hasty" else 60.0)
     else:
         server = request.getfixturevalue("server")
         remote = open_ssh(name="lab", address=server.address, port=server.port, ssh_config=server.ssh_config)
@@ -89,9 +90,9 @@ def test_a_command_that_takes_too_long_is_unknown_and_ended(remote: Remote, tmp_
     pid = tmp_path / "pid"
     begun = time.monotonic()
     with pytest.raises(ConnectionLost):
-        remote.run(("sh", "-c", f"echo $$ >{pid}; exec sleep 60"), timeout_s=1.0)
-    assert time.monotonic() - begun < 10.0
-    assert gone_within(int(pid.read_text()), 5.0)
+        remote.run(("sh", "-c", f"echo $$ >{pid}; exec sleep 60"), timeout_s=3.0)
+    assert time.monotonic() - begun < 40.0
+    assert gone_within(int(pid.read_text()), 40.0)
 
 
 def test_lines_arrive_while_the_command_runs(remote: Remote, tmp_path: Path) -> None:
@@ -112,7 +113,7 @@ def test_a_command_is_talked_to_in_turns(remote: Remote) -> None:
     talk = remote.converse(("sh", "-c", "while read -r line; do echo got $line; done; echo over >&2; exit 3"))
     for word in (b"one", b"two"):
         talk.say(word + b"\n")
-        assert talk.hear(10.0) == b"got " + word + b"\n"
+        assert talk.hear(60.0) == b"got " + word + b"\n"
     done = talk.end()
     assert (done.returncode, done.stderr) == (3, b"over\n")
 
@@ -120,7 +121,7 @@ def test_a_command_is_talked_to_in_turns(remote: Remote) -> None:
 def test_a_command_that_leaves_a_talk_is_heard_to_its_end(remote: Remote) -> None:
     talk = remote.converse(("sh", "-c", "printf last; kill -KILL $$"))
     heard = b""
-    while data := talk.hear(10.0):
+    while data := talk.hear(60.0):
         heard += data
     talk.say(b"anybody there?")
     assert heard == b"last"
@@ -129,16 +130,16 @@ def test_a_command_that_leaves_a_talk_is_heard_to_its_end(remote: Remote) -> Non
 
 def test_a_command_that_says_nothing_is_given_up_and_ended(remote: Remote) -> None:
     talk = remote.converse(("sh", "-c", "echo $$; exec sleep 60"))
-    pid = int(talk.hear(10.0))
+    pid = int(talk.hear(60.0))
     with pytest.raises(ConnectionLost):
         talk.hear(0.5)
     talk.end(at_once=True)
-    assert gone_within(pid, 5.0)
+    assert gone_within(pid, 40.0)
 
 
 def test_a_program_that_is_not_there_ends_a_talk_with_127(remote: Remote) -> None:
     talk = remote.converse(("no-such-program-here",))
-    assert talk.hear(10.0) == b""
+    assert talk.hear(60.0) == b""
     done = talk.end()
     assert done.returncode == 127
     assert b"no-such-program-here" in done.stderr
@@ -149,14 +150,15 @@ def test_leaving_a_stream_ends_the_remote_process_and_its_children(remote: Remot
         child, shell = (int(word) for word in next(lines).split())
         assert alive(child)
         assert alive(shell)
-    assert gone_within(shell, 5.0)
-    assert gone_within(child, 5.0)
+    assert gone_within(shell, 40.0)
+    assert gone_within(child, 40.0)
 
 
+@pytest.mark.parametrize("remote", ["hasty", pytest.param("ssh", marks=pytest.mark.sshd)], indirect=True)
 def test_leaving_a_stream_ends_even_a_process_that_ignores_terms(remote: Remote) -> None:
     with remote.stream(("sh", "-c", "trap '' TERM; echo $$; while :; do sleep 0.1; done")) as lines:
         pid = int(next(lines))
-    assert gone_within(pid, 5.0)
+    assert gone_within(pid, 40.0)
 
 
 def test_commands_run_side_by_side(remote: Remote) -> None:
@@ -202,7 +204,7 @@ def test_a_forwarded_port_reaches_the_hosts_loopback_in_both_directions(remote: 
     thread.start()
     with listener, remote.forward(listener.getsockname()[1]) as port:
         for _ in range(2):
-            with socket.create_connection(("127.0.0.1", port), 10.0) as client:
+            with socket.create_connection(("127.0.0.1", port), 60.0) as client:
                 sender = threading.Thread(target=client.sendall, args=(MEBIBYTE,))
                 sender.start()
                 sender.join()
@@ -217,5 +219,5 @@ def test_a_forwarded_port_reaches_the_hosts_loopback_in_both_directions(remote: 
 def test_closing_leaves_no_process_behind(remote: Remote) -> None:
     shell = int(remote.run(("sh", "-c", "echo $$")).stdout)
     remote.close()
-    assert gone_within(shell, 5.0)
+    assert gone_within(shell, 40.0)
     assert remote.run(("true",)).returncode == 0, "a closed remote opens anew"

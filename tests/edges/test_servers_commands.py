@@ -16,8 +16,6 @@ from oeactl.errors import Refused
 from oeactl.ports import Failed, Ready
 from tests.support.serving import STANDIN, Standin, Told, agent, free_port
 
-pytestmark = pytest.mark.timeout(60)
-
 
 @pytest.fixture
 def standin(tmp_path: Path) -> Iterator[Standin]:
@@ -41,7 +39,7 @@ def server(
         "state_dir": str(standin.state_dir),
         "url": standin.url,
         "log": str(standin.log),
-        "ready_timeout_s": 30.0,
+        "ready_timeout_s": 90.0,
         "stop_timeout_s": 3.0,
         "grace_s": 0.5,
     }

@@ -15,7 +15,6 @@ from oeactl.errors import Unreachable
 from oeactl.ports import Ready
 from tests.support.serving import Standin, Told, agent, free_port
 
-pytestmark = pytest.mark.timeout(60)
 KEY = "sk-77"
 
 
@@ -36,7 +35,7 @@ def standin(tmp_path: Path) -> Iterator[Standin]:
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A server like SGLang's that wants a key and is too busy for the first two flushes."""
     one = Standin(tmp_path_factory.mktemp("sglang"), free_port())
-    begin(one, "--api-key", KEY, "--busy-flushes", "2", api_key=KEY)
+    begin(one, "--api-key", KEY, "--busy-flushes", "2", "--answer-ms", "500", api_key=KEY)
     yield one.url
     one.clear()
 

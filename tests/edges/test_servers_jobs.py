@@ -11,9 +11,8 @@ import pytest
 
 from oeactl.edges.jobs import JobResult, run_job
 from oeactl.errors import UsageError
+from tests.support.patience import in_quiet, until
 from tests.support.serving import agent
-
-pytestmark = pytest.mark.timeout(60)
 
 
 def job(*argv: str, lines: list[str] | None = None, **changes: object) -> JobResult:
@@ -42,6 +41,7 @@ def test_without_a_file_there_is_no_content() -> None:
     assert job("true").out is None
 
 
+@in_quiet
 def test_of_a_progress_bar_the_states_are_told_and_the_last_is_kept() -> None:
     code = (
         "import sys,time\n"
@@ -65,15 +65,15 @@ def test_a_flood_is_cut_and_its_end_is_kept() -> None:
 def test_at_its_deadline_the_whole_group_ends(tmp_path: Path) -> None:
     code = f"setsid sleep 60 & echo $! > {tmp_path}/pid; trap '' TERM; while :; do sleep 1; done"
     begun = time.monotonic()
-    done = job("sh", "-c", code, deadline_s=1.0)
+    done = job("sh", "-c", code, deadline_s=3.0)
     assert done.timed_out
-    assert time.monotonic() - begun < 20
+    assert time.monotonic() - begun < 50
     assert not lives(int((tmp_path / "pid").read_text()))
 
 
 def test_a_child_that_keeps_the_output_open_is_not_waited_for(tmp_path: Path) -> None:
     done = job("sh", "-c", f"sleep 60 & echo $! > {tmp_path}/pid; echo done")
-    assert done.returncode == 0 and done.tail == ("done",) and done.seconds < 20
+    assert done.returncode == 0 and done.tail == ("done",) and done.seconds < 50
     assert not lives(int((tmp_path / "pid").read_text()))
 
 
@@ -88,24 +88,16 @@ def test_when_the_client_goes_everything_ends_and_the_folder_is_removed(tmp_path
     with pytest.raises(Enough):
         run_job(agent(), argv=("sh", "-c", code), env={}, deadline_s=60.0, on_line=stop)
     pid, folder = int((tmp_path / "pid").read_text()), Path((tmp_path / "out").read_text().strip()).parent
-    limit = time.monotonic() + 15
-    while (lives(pid) or folder.exists()) and time.monotonic() < limit:
-        time.sleep(0.05)
-    assert not lives(pid) and not folder.exists()
+    until(lambda: not lives(pid) and not folder.exists(), 50.0)
 
 
 def test_even_a_killed_agent_leaves_no_command(tmp_path: Path) -> None:
     code = f"echo $PPID > {tmp_path}/agent; echo $$ > {tmp_path}/pid; exec sleep 60"
     with agent().watch("job", argv=["sh", "-c", code], env={}, deadline_s=60.0) as _:
-        limit = time.monotonic() + 20
-        while not (tmp_path / "pid").exists() and time.monotonic() < limit:
-            time.sleep(0.05)
-        time.sleep(0.2)
+        until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
         os.kill(int((tmp_path / "agent").read_text()), 9)
         pid = int((tmp_path / "pid").read_text())
-        while lives(pid) and time.monotonic() < limit:
-            time.sleep(0.05)
-        assert not lives(pid)
+        until(lambda: not lives(pid), 50.0)
 
 
 def test_what_cannot_be_run_is_a_usage_error() -> None:
@@ -113,6 +105,7 @@ def test_what_cannot_be_run_is_a_usage_error() -> None:
         job("/no/such/program")
 
 
+@in_quiet
 def test_the_cpu_of_a_command_is_told_as_it_goes() -> None:
     code = (
         "import time\n"

@@ -18,9 +18,10 @@ from oeactl.edges.telemetry import AgentTelemetry
 from oeactl.errors import Unreachable
 from oeactl.ports import Ready
 from tests.support import sshd
+from tests.support.patience import until
 from tests.support.serving import Standin, Told, free_port
 
-pytestmark = [pytest.mark.sshd, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.sshd
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +53,7 @@ def test_a_server_outlives_the_connection_that_began_it(host: sshd.Sshd, tmp_pat
         launch = standin.launch("--workers", "plain", "--slow-start", "2")
         begun = time.monotonic()
         process = server(host, standin).start(launch)
-        assert time.monotonic() - begun < 10
+        assert time.monotonic() - begun < 40
         host.signal_children(signal.SIGKILL)
         again = server(host, standin)
         outcome = again.await_ready(process, launch, Told())
@@ -72,10 +73,7 @@ def test_a_job_ends_with_its_connection(host: sshd.Sshd, tmp_path: Path) -> None
     with pytest.raises(Unreachable):
         run_job(link(host), argv=("sh", "-c", code), env={}, deadline_s=60.0, on_line=cut)
     pid = int((tmp_path / "pid").read_text())
-    limit = time.monotonic() + 15
-    while Path(f"/proc/{pid}").exists() and time.monotonic() < limit:
-        time.sleep(0.05)
-    assert not Path(f"/proc/{pid}").exists()
+    until(lambda: not Path(f"/proc/{pid}").exists(), 50.0)
 
 
 def test_a_host_is_watched_over_ssh_while_other_questions_go_the_same_way(host: sshd.Sshd) -> None:
@@ -83,7 +81,7 @@ def test_a_host_is_watched_over_ssh_while_other_questions_go_the_same_way(host: 
     agent = link(host)
     watching = AgentTelemetry(agent, url=f"http://127.0.0.1:{free_port()}", every_s=0.1)
     with watching.watching([]) as samples:
-        limit = time.monotonic() + 40
+        limit = time.monotonic() + 90
         while len(samples.between(0.0, time.time())) < 3 and time.monotonic() < limit:
             done = run_job(agent, argv=("true",), env={}, deadline_s=30.0)
             assert done.returncode == 0

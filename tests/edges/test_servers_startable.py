@@ -15,8 +15,6 @@ from oeactl.edges.servers.commands import CommandsServer
 from oeactl.errors import Refused, UsageError
 from tests.support.serving import Standin, agent, free_port
 
-pytestmark = pytest.mark.timeout(60)
-
 
 @pytest.fixture
 def standin(tmp_path: Path) -> Standin:

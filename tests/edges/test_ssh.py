@@ -8,20 +8,25 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import paramiko
 import pytest
 
 from oeactl.edges.agent_link import AgentLink
 from oeactl.edges.ssh import dial, open_ssh
+from oeactl.edges.ssh import remote as ssh_remote
 from oeactl.edges.ssh.host_keys import fingerprint
 from oeactl.errors import ConnectionLost, OeactlError, Unreachable, UsageError
 from oeactl.ports import Remote
 from tests.support import sshd
+from tests.support.patience import until
 
 pytestmark = pytest.mark.sshd
 
@@ -144,9 +149,10 @@ def test_a_host_key_alias_is_looked_up_instead_of_the_address(server: sshd.Sshd)
 
 
 def test_a_closed_port_is_said_with_host_and_port(server: sshd.Sshd) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        port = closed.getsockname()[1]
-    error = failure(reach(server, port=port))
+    with socket.socket() as taken:  # by us, so that nobody else comes to listen there
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        error = failure(reach(server, port=port))
     assert isinstance(error, Unreachable)
     assert not isinstance(error, ConnectionLost)
     assert f"nothing listens on 127.0.0.1:{port}" in error.what
@@ -173,21 +179,26 @@ def test_a_server_that_never_speaks_ends_within_the_timeout(server: sshd.Sshd) -
     with socket.create_server(("127.0.0.1", 0)) as silent:
         begun = time.monotonic()
         error = failure(reach(server, port=silent.getsockname()[1], connect_timeout_s=1.0))
-    assert time.monotonic() - begun < 10.0
+    assert time.monotonic() - begun < 30.0
     assert isinstance(error, Unreachable)
 
 
 def test_a_server_that_drops_logins_is_tried_again(tmp_path: Path) -> None:
     """MaxStartups drops every login while somebody else's is under way."""
     with sshd.running(tmp_path, extra=("MaxStartups 1",)) as server:
-        other = under_way(server)
-        timer = threading.Timer(0.5, other.close)
-        timer.start()
+        other, log = under_way(server), tmp_path / "sshd.log"
+        before = len(log.read_bytes())
+
+        def give_way() -> None:
+            with other:
+                until(lambda: b"past MaxStartups" in log.read_bytes()[before:])
+
+        thread = threading.Thread(target=give_way)
+        thread.start()
         remote = reach(server)
         assert remote.run(("true",)).returncode == 0
         remote.close()
-        timer.join()
-        assert "past MaxStartups" in (tmp_path / "sshd.log").read_text()
+        thread.join()
 
 
 def under_way(server: sshd.Sshd) -> socket.socket:
@@ -291,7 +302,7 @@ def test_too_many_wrong_keys_are_said_to_be_too_many(tmp_path: Path) -> None:
 def test_a_key_in_the_agent_is_used_and_the_named_one_comes_first(tmp_path: Path) -> None:
     with (
         sshd.running(tmp_path, extra=("MaxAuthTries 2",)) as server,
-        agent(tmp_path / "agent.sock") as socket_path,
+        agent() as socket_path,
     ):
         for number in range(4):
             sshd.make_key(tmp_path / f"wrong{number}")
@@ -304,20 +315,19 @@ def test_a_key_in_the_agent_is_used_and_the_named_one_comes_first(tmp_path: Path
 
 
 class agent:
-    """An ssh-agent of our own."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = str(path)
+    """An ssh-agent of our own; the path of a socket is short."""
 
     def __enter__(self) -> str:
-        self._process = subprocess.Popen(["ssh-agent", "-D", "-a", self._path], stdout=subprocess.DEVNULL)
-        while not Path(self._path).exists():
-            time.sleep(0.02)
-        return self._path
+        self._folder = tempfile.TemporaryDirectory(dir="/tmp")
+        path = f"{self._folder.name}/agent"
+        self._process = subprocess.Popen(["ssh-agent", "-D", "-a", path], stdout=subprocess.DEVNULL)
+        until(Path(path).exists)
+        return path
 
     def __exit__(self, *_: object) -> None:
         self._process.terminate()
         self._process.wait()
+        self._folder.cleanup()
 
 
 def add_to_agent(socket_path: str, key: Path) -> None:
@@ -410,28 +420,61 @@ def test_a_missing_ssh_configuration_is_a_usage_error(server: sshd.Sshd) -> None
 # --- the connection breaks --------------------------------------------------------------------------------
 
 
+def sleeping(begun: Path) -> tuple[str, ...]:
+    """A long command that tells when it has begun."""
+    return ("sh", "-c", f"touch {begun}; exec sleep 60")
+
+
+@contextmanager
+def meanwhile(server: sshd.Sshd, begun: Path, number: int) -> Iterator[None]:
+    """Signal the processes of the connections when the command on one of them has begun."""
+
+    def send() -> None:
+        until(begun.exists)
+        server.signal_children(number)
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    yield
+    thread.join()
+
+
 def test_a_killed_server_process_leaves_the_outcome_unknown_and_the_next_command_connects_anew(
-    server: sshd.Sshd,
+    server: sshd.Sshd, tmp_path: Path
 ) -> None:
     remote = reach(server)
     assert remote.run(("true",)).returncode == 0
-    timer = threading.Timer(0.5, server.signal_children, (signal.SIGKILL,))
-    timer.start()
-    with pytest.raises(ConnectionLost):
-        remote.run(("sleep", "30"))
-    timer.join()
+    with meanwhile(server, tmp_path / "begun", signal.SIGKILL), pytest.raises(ConnectionLost):
+        remote.run(sleeping(tmp_path / "begun"))
     assert remote.run(("true",)).returncode == 0
     remote.close()
 
 
-def test_a_frozen_server_is_noticed_within_a_bound(server: sshd.Sshd) -> None:
+def test_a_connection_that_ended_is_not_taken_for_a_signal_to_the_command(
+    server: sshd.Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """paramiko closes the channels of a connection that ended before it says so: here a while before."""
+    closed = paramiko.Channel._unlink
+
+    def dawdling(channel: paramiko.Channel) -> None:
+        closed(channel)
+        time.sleep(0.2)
+
+    monkeypatch.setattr(paramiko.Channel, "_unlink", dawdling)
+    monkeypatch.setattr(ssh_remote, "TICK_S", 60.0)
+    remote = reach(server)
+    with meanwhile(server, tmp_path / "begun", signal.SIGKILL), pytest.raises(ConnectionLost):
+        remote.run(sleeping(tmp_path / "begun"))
+    remote.close()
+
+
+def test_a_frozen_server_is_noticed_within_a_bound(server: sshd.Sshd, tmp_path: Path) -> None:
     remote = reach(server, dead_after_s=1.5)
     assert remote.run(("true",)).returncode == 0
-    threading.Timer(0.3, server.signal_children, (signal.SIGSTOP,)).start()
     begun = time.monotonic()
-    with pytest.raises(ConnectionLost):
-        remote.run(("sleep", "30"))
-    assert time.monotonic() - begun < 10.0
+    with meanwhile(server, tmp_path / "begun", signal.SIGSTOP), pytest.raises(ConnectionLost):
+        remote.run(sleeping(tmp_path / "begun"))
+    assert time.monotonic() - begun < 40.0
     remote.close()
 
 

@@ -39,7 +39,11 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @given(data=st.data())
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 def test_damage_is_named_or_read_and_never_raised(whole: Path, tmp_path: Path, data: st.DataObject) -> None:
     root = tmp_path / "damaged"
     shutil.rmtree(root, ignore_errors=True)

@@ -233,8 +233,9 @@ def test_nobody_at_a_terminal_is_a_usage_error_that_names_the_variable(answers: 
 
 
 ASK = """
-import sys
+import os, sys
 from oeactl.edges.terminal import Secret
+os.close(os.open(os.ttyname(0), os.O_RDWR))  # of a session without one, it is now the terminal
 secret = Secret(variable="V", question="word for", environ={{}}, answers=sys.stdin, stream=sys.stderr,
                 pause=lambda: None, each={each})
 print([secret(name) for name in ("h1", "h2", "h1")])
@@ -247,16 +248,22 @@ print([secret(name) for name in ("h1", "h2", "h1")])
 def test_a_person_is_asked_once_for_all_or_once_for_each(
     each: bool, typed: list[str], given: list[str]
 ) -> None:
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.execv(sys.executable, [sys.executable, "-c", ASK.format(each=each)])
+    terminal, theirs = pty.openpty()  # to fork in a process of several threads is warned of from 3.12 on
+    program = subprocess.Popen(
+        [sys.executable, "-c", ASK.format(each=each)],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    )
+    os.close(theirs)
     shown, answers = b"", iter(typed)
     with suppress(OSError):  # the terminal's end, once its last process is gone
         while more := os.read(terminal, 4096):
             shown += more
             if shown.endswith(b": "):
                 os.write(terminal, next(answers).encode() + b"\n")
-    os.waitpid(pid, 0)
+    program.wait()
     os.close(terminal)
     assert str(given) in shown.decode()
     assert shown.count(b"word for h1") == 1

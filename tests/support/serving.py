@@ -7,8 +7,10 @@ import random
 import signal
 import socket
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +21,26 @@ from oeactl.edges.servers.process import ProcessServer
 from oeactl.edges.terminal import share
 
 STANDIN = Path(__file__).with_name("standin_server.py")
+WORKERS = 8
+
+
+def _ports() -> Iterator[int]:
+    """Below those that outgoing connections take, each once, and none that another worker of xdist gives."""
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % WORKERS
+    mine = range(20000 + worker, 32000, WORKERS)
+    return cycle(random.sample(mine, len(mine)))
+
+
+_left = _ports()
 
 
 def free_port() -> int:
-    """A port below those that outgoing connections take: it must stay free while a server loads."""
-    while True:
-        number = random.randrange(20000, 32000)
+    """A port that is nobody's and stays free while a server loads."""
+    for number in _left:
         with socket.socket() as one, suppress(OSError):
             one.bind(("127.0.0.1", number))
             return number
+    raise AssertionError("there is always a next one")
 
 
 def agent() -> AgentLink:
@@ -114,4 +127,5 @@ class Standin:
 
     def clear(self) -> None:
         for pid in self.pids():
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)

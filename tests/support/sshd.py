@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 SSHD = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/sbin:" + os.environ.get("PATH", ""))
-START_S = 10.0
+START_S = 60.0
 PORTS = 5
 
 CONFIG = """\
@@ -71,17 +71,25 @@ class Sshd:
 
     def children(self) -> tuple[int, ...]:
         """The sshd processes that serve our connections, the deepest (unprivileged) ones last."""
-        found: list[int] = []
-        layer = [self.process.pid]
-        while layer:
-            layer = [child for parent in layer for child in _children(parent) if _is_sshd(child)]
-            found.extend(layer)
-        return tuple(found)
+        return tuple(pid for pid in _descendants(self.process.pid) if _is_sshd(pid))
+
+    def commands(self) -> tuple[int, ...]:
+        """What was begun over our connections and runs."""
+        return tuple(pid for pid in _descendants(self.process.pid) if not _is_sshd(pid))
 
     def signal_children(self, number: int) -> None:
         for pid in reversed(self.children()):
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
+
+
+def _descendants(pid: int) -> list[int]:
+    found: list[int] = []
+    layer = [pid]
+    while layer:
+        layer = [child for parent in layer for child in _children(parent)]
+        found.extend(layer)
+    return found
 
 
 def _children(pid: int) -> list[int]:
@@ -138,7 +146,7 @@ def running(
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
                 os.kill(pid, signal.SIGKILL if pid != process.pid else signal.SIGTERM)
-        process.wait(10)
+        process.wait(60)
 
 
 def _free_port(address: str) -> int:

@@ -68,6 +68,7 @@ def options() -> argparse.Namespace:
     parser.add_argument(
         "--compiles-ms", type=float, default=0.0, help="longer where TRITON_CACHE_DIR was empty at the start"
     )
+    parser.add_argument("--answer-ms", type=float, default=50.0, help="before a completion is answered")
     parser.add_argument("--openai", action="store_true", help="no native API")
     parser.add_argument("--api-key")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
@@ -209,7 +210,7 @@ class Handler(BaseHTTPRequestHandler):
         with self.lock:
             Handler.at_once += 1
             Handler.most_at_once = max(self.most_at_once, self.at_once)
-        time.sleep(0.05)
+        time.sleep(self.wanted.answer_ms / 1000)
         with self.lock:
             Handler.at_once -= 1
         meta = {"prompt_tokens": prompt, "completion_tokens": count, "cached_tokens": 0}

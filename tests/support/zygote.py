@@ -81,4 +81,4 @@ class ZygoteRemote:
     def close(self) -> None:
         self._stream.close()
         self._line.close()
-        self._process.wait(10)
+        self._process.wait(60)

@@ -219,9 +219,16 @@ class _Command:
         return True
 
     def _has_status(self) -> bool:
-        """False when the connection ended first. A signal's end has no status, but a living connection."""
-        transport = self._channel.get_transport()
-        return self._channel.exit_status != -1 or transport.is_active()
+        """False when the connection ended first. A signal's end has no status, but a living connection.
+
+        A connection that ends closes its channels just before it says so itself: it is given a moment.
+        """
+        channel = self._channel
+        if channel.exit_status != -1:
+            return True
+        if not channel.eof_received:
+            channel.get_transport().join(TICK_S)
+        return bool(channel.get_transport().is_active())
 
     def _lost(self) -> ConnectionLost:
         return ConnectionLost(
