@@ -11,6 +11,8 @@ RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready-$(shell cat requirements-dev.lock pyproject.toml | cksum | tr -d ' ')
 SHARED := -n 3 --no-loadscope-reorder
 OFFLINE := $(RUN) tests/support/offline.py
+INSTALL := $(RUN) -m pip install --quiet --disable-pip-version-check
+PATIENT := PIP_RETRIES=8# an index that is away is waited for, for a minute
 
 .PHONY: demo test lint fetch compat e2e bench docs clean
 .DELETE_ON_ERROR:
@@ -25,10 +27,10 @@ lint: $(READY)
 	$(VENV)/bin/lint-imports
 
 fetch: $(READY)
-	$(RUN) -m tests.support.fetch
+	$(PATIENT) $(RUN) -m tests.support.fetch
 
 compat: $(READY)
-	$(RUN) -m tests.support.fetch --every-release
+	$(PATIENT) $(RUN) -m tests.support.fetch --every-release
 	$(OFFLINE) $(RUN) -m tests.support.compat
 	$(OFFLINE) $(RUN) -m pytest $(SHARED) -m compat
 
@@ -49,8 +51,9 @@ docs: $(READY)
 $(READY): requirements-dev.lock pyproject.toml
 	@test -n "$(PYTHON)" || { echo "oeactl needs Python 3.11 or later; PYTHON=/path/to/python make $(MAKECMDGOALS)"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
-	$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(PATIENT) $(INSTALL) --require-hashes -r requirements-dev.lock || \
+	  $(INSTALL) --require-hashes -r requirements-dev.lock
+	$(INSTALL) --no-deps --no-build-isolation -e .
 	rm -f $(VENV)/.ready-*
 	touch $@
 
