@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,13 +21,13 @@ def place(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[DockerWorld]:
     with docker_world(tmp_path, capsys, monkeypatch) as world:
-        meant(world)
+        meant(world, monkeypatch)
         yield world
 
 
-def meant(world: DockerWorld) -> None:
+def meant(world: DockerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     """hosts.yaml names the service; HF_TOKEN, which its file leaves open, is a variable of ours."""
-    os.environ["HF_TOKEN"] = "hf_very_secret"
+    monkeypatch.setenv("HF_TOKEN", "hf_very_secret")
     keys = {"compose": [str(world.compose())], "service": "sglang", "env": {"HF_TOKEN": "${HF_TOKEN}"}}
     nothing = dict.fromkeys(("argv", "log", "cwd"))
     world.place.write(world.place.entry(manager="compose", **keys, **nothing))

@@ -6,7 +6,6 @@ import json
 import shlex
 import shutil
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 
 from tests.support.docker_world import IMAGE, NAME, NAMESPACES, RECIPE, DockerWorld, docker_world
 from tests.support.engine_tree import ATTENTION, ORIGINAL, ROUTER
+from tests.support.patience import until
 
 pytestmark = [
     pytest.mark.timeout(300),
@@ -97,8 +97,8 @@ def test_a_patch_again_closes_the_record_of_the_lost_one(place: DockerWorld) -> 
     place.oeactl("patch", "--recipe", "note", "--yes")
     made_anew(place)
     place.docker("start", NAME)
+    until(place.place.standin.answers)
     assert place.oeactl("status", code=7)["server"]["foreign"]
-    time.sleep(0.5)
     assert place.oeactl("patch", "--recipe", "note", "--yes")["status"] == "patched"
     assert place.oeactl("status")["agrees"]
 

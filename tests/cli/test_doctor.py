@@ -13,9 +13,9 @@ import pytest
 from oeactl.cli.app import main
 from tests.support import sshd
 from tests.support.engine_tree import HOLDER, ROUTER
+from tests.support.patience import until
 from tests.support.served import Served, served
 
-pytestmark = pytest.mark.timeout(60)
 WANTED = [
     "reachable",
     "interpreter",
@@ -119,6 +119,7 @@ def test_a_server_that_is_not_well_is_exit_4_and_one_that_is_down_is_a_note(plac
     assert rows(place.oeactl("doctor"), "server")[0]["fix"] == "oeactl start"
     place.write(place.entry("--loading", "60", ready_timeout="2s"))
     place.oeactl("start", code=4)
+    until(place.standin.answers)
     found = place.oeactl("doctor", code=4)
     assert bad(found) == ["server"]
     assert "/health 503" in rows(found, "server")[0]["what"]
@@ -168,7 +169,9 @@ def test_a_clock_that_is_off_is_a_note(place: Served, monkeypatch: pytest.Monkey
     now = time.time
     monkeypatch.setattr("oeactl.edges.clock.time.time", lambda: now() + 100)
     found = place.oeactl("doctor")
-    assert "100 s behind this machine's" in rows(found, "clock")[0]["what"]
+    seconds, _, behind = rows(found, "clock")[0]["what"].partition(" ")
+    assert behind == "s behind this machine's"
+    assert float(seconds) == pytest.approx(100, abs=30)  # the host may be slow to say its own
 
 
 def test_a_person_reads_the_remedy_below_its_row(place: Served) -> None:

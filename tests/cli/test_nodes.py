@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,9 +13,10 @@ import pytest
 
 from tests.support import sshd
 from tests.support.nodes import Nodes, make_nodes
+from tests.support.patience import until
 from tests.support.site_world import OTHER
 
-pytestmark = [pytest.mark.sshd, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.sshd
 
 LONG = pytest.mark.e2e  # tests/flows/test_nodes.py has the same in no time, without the ways between
 PATCH = ("patch", "--recipe", "shown", "--yes")
@@ -187,10 +187,3 @@ def test_every_node_has_its_rows_in_a_diagnosis_and_its_place_in_a_listing(nodes
     assert {"n1: reachable", "n2: reachable", "n1: disk", "n2: lock"} <= set(names)
     shown = nodes.oeactl("hosts", "whole")
     assert [one["name"] for one in shown["members"]] == ["whole/n1", "whole/n2"]
-
-
-def until(true: object) -> None:
-    limit = time.monotonic() + 20
-    while not true():  # type: ignore[operator]
-        assert time.monotonic() < limit, "it did not happen in time"
-        time.sleep(0.05)

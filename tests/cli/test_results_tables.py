@@ -105,7 +105,7 @@ def test_a_wrong_word_is_named(words: list[str], said: str, capsys: pytest.Captu
 
 def test_ctrl_c_ends_a_query_that_takes_long() -> None:
     code = (
-        "import os, signal, threading; from oeactl.cli.app import main;"
+        "import os, signal, threading, duckdb; from oeactl.cli.app import main;"
         "threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGINT)).start();"
         "print(main(['results', 'query', 'SELECT count(*) FROM range(100000000000) a, range(1000) b']))"
     )

@@ -15,8 +15,6 @@ from oeactl.cli.app import main
 from tests.support import sshd
 from tests.support.served import Served, served
 
-pytestmark = pytest.mark.timeout(60)
-
 RECIPE = """
 id: few
 revision: 1
@@ -29,6 +27,7 @@ files:
     edits:
       - {id: size, op: define_before, at: {definition: def route, depth: top}, code: SIZE = OEACTL.size}
 """
+BACK = "putting everything back"
 CASE = {"before.py": "", "case.yaml": "refuses: matches\nmodule: sglang.srt.layers.moe.topk\n"}
 
 
@@ -48,8 +47,11 @@ def place(
     one.standin.clear()
 
 
-def interrupted(place: Served, *words: str, at: str) -> tuple[int, list[str]]:
-    """Run a command, press Ctrl-C once a line has ``at`` in it: its exit code, and every line."""
+def interrupted(place: Served, *words: str, at: str, held: Path | None = None) -> tuple[int, list[str]]:
+    """Run a command, press Ctrl-C once a line has ``at`` in it: its exit code, and every line.
+
+    held: keeps the server from answering until then.
+    """
     argv = [sys.executable, "-m", "oeactl", *words, "--project", str(place.folder)]
     lines = []
     with subprocess.Popen(
@@ -61,6 +63,8 @@ def interrupted(place: Served, *words: str, at: str) -> tuple[int, list[str]]:
             if at in line and at:
                 os.kill(command.pid, signal.SIGINT)
                 at = ""
+            elif held and BACK in line:
+                held.unlink(missing_ok=True)
     return command.returncode, lines
 
 
@@ -83,10 +87,13 @@ def test_start_and_stop_are_each_done_once(place: Served) -> None:
 
 
 def test_a_patch_that_is_interrupted_is_taken_back_and_the_old_server_answers(place: Served) -> None:
-    place.write(place.entry("--slow-start", "0.5"))
+    held = place.folder / "held"
+    place.write(place.entry("--held", str(held)))
     place.oeactl("start")
     before = place.tree.contents()
-    code, lines = interrupted(place, "patch", "--recipe", "few", "--yes", at="waiting until it answers")
+    held.touch()
+    words = ("patch", "--recipe", "few", "--yes")
+    code, lines = interrupted(place, *words, at="waiting until it answers", held=held)
     assert code == 130
     assert "the server is back and healthy with them" in lines[-1]
     assert place.tree.contents() == before
@@ -98,9 +105,11 @@ def test_a_patch_that_is_interrupted_is_taken_back_and_the_old_server_answers(pl
 def test_a_patch_whose_connection_breaks_is_taken_back_over_a_new_one(place: Served, tmp_path: Path) -> None:
     with sshd.running(tmp_path / "ssh") as running:
         reach = {"address": "127.0.0.1", "port": running.port, "ssh_config": running.ssh_config}
-        place.write(lab={**place.entry("--slow-start", "2"), **reach})
+        held = tmp_path / "held"
+        place.write(lab={**place.entry("--held", str(held)), **reach})
         place.oeactl("start", "--host", "lab")
         before = place.tree.contents()
+        held.touch()
         argv = ["patch", "--recipe", "few", "--yes", "-v", "--host", "lab", "--project", str(place.folder)]
         with subprocess.Popen(
             [sys.executable, "-m", "oeactl", *argv],
@@ -111,8 +120,10 @@ def test_a_patch_whose_connection_breaks_is_taken_back_over_a_new_one(place: Ser
             assert command.stderr is not None
             lines: list[str] = []
             for line in command.stderr:
-                if "loading weights" in line and "putting everything back\n" not in lines:
+                if "loading weights" in line and held.exists():
                     running.signal_children(signal.SIGKILL)
+                elif BACK in line:
+                    held.unlink(missing_ok=True)
                 lines.append(line)
         assert command.returncode == 6, lines
         assert "the connection to the host broke; the files are as they were" in lines[-1]

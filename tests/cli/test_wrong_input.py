@@ -6,6 +6,7 @@ import json
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,18 +25,18 @@ hosts:
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A host whose port is closed, and this machine with a folder that is no engine."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A host whose port is closed, and stays so; this machine with a folder that is no engine."""
     root = tmp_path / "engine"
     root.mkdir()
-    (tmp_path / "hosts.yaml").write_text(HOSTS.format(port=port, python=sys.executable, root=root))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("OEACTL_HOST", raising=False)
-    return tmp_path
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        (tmp_path / "hosts.yaml").write_text(HOSTS.format(port=port, python=sys.executable, root=root))
+        yield tmp_path
 
 
 @pytest.mark.usefixtures("project")

@@ -68,7 +68,7 @@ class Loading(FakeServer):
         self.here, self.others = world, others
 
     def await_ready(self, process: Process, launch: Launch, progress: Progress) -> Ready | Failed:
-        limit = time.monotonic() + 10
+        limit = time.monotonic() + 60
         while any(one.running is None or one.breaks(one.running.layers) for one in self.others):
             assert time.monotonic() < limit, "nobody ended this wait"
             progress.update("waiting for the others")

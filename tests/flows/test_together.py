@@ -270,13 +270,14 @@ def test_ctrl_c_while_looking_changes_nothing() -> None:
 
 def test_no_more_than_so_many_at_once_and_the_results_in_their_order() -> None:
     now, most = 0, 0
-    turn = threading.Lock()
+    turn, three = threading.Lock(), threading.Barrier(3)
 
     def work(number: int) -> int:
         nonlocal now, most
         with turn:
             now += 1
             most = max(most, now)
+        three.wait(60)
         time.sleep(0.02)
         with turn:
             now -= 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import random
 import threading
+import time
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,13 +19,17 @@ from typing import Any
 
 
 class Script:
-    """How the server answers now; a test changes it at will. strict: unknown fields are answered 422."""
+    """How the server answers now; a test changes it at will. strict: unknown fields are answered 422.
+
+    takes_s: of each answer.
+    """
 
     def __init__(self) -> None:
         self.manner = "exact"
         self.form = "completions"
         self.strict = False
         self.fails = False
+        self.takes_s = 0.0
         self.key: str | None = None
         self.chance = random.Random(11)
         self.lock = threading.Lock()
@@ -61,6 +66,7 @@ class _Handler(BaseHTTPRequestHandler):
             script.flying += 1
             script.most_at_once = max(script.most_at_once, script.flying)
         try:
+            time.sleep(script.takes_s)
             self.answer(body)
         finally:
             with script.lock:

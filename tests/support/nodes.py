@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -71,12 +72,16 @@ _show()
 
 @dataclass(frozen=True, kw_only=True)
 class Nodes:
-    """folder: the project. names: of the nodes, by rank. ports: of each one's part of the server."""
+    """folder: the project. names: of the nodes, by rank. ports: of each one's part of the server.
+
+    meeting: the port on which the parts meet.
+    """
 
     folder: Path
     names: tuple[str, ...]
     servers: tuple[Sshd, ...]
     ports: tuple[int, ...]
+    meeting: int
     capsys: pytest.CaptureFixture[str]
 
     def engine(self, name: str) -> Path:
@@ -118,7 +123,7 @@ class Nodes:
                 }
             )
         shared = {
-            "dist_init_addr": f"127.0.0.1:{self.ports[0] + 1000}",
+            "dist_init_addr": f"127.0.0.1:{self.meeting}",
             "cwd": str(self.folder),
             "ready_timeout": "40s",
             "stop_timeout": "5s",
@@ -183,7 +188,8 @@ class Nodes:
     def clear(self) -> None:
         for name in self.names:
             for pid in self.pids(name):
-                os.kill(pid, signal.SIGKILL)
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
 
 
 def make_nodes(folder: Path, servers: Sequence[Sshd], capsys: pytest.CaptureFixture[str]) -> Nodes:
@@ -194,6 +200,7 @@ def make_nodes(folder: Path, servers: Sequence[Sshd], capsys: pytest.CaptureFixt
         names=names,
         servers=tuple(servers),
         ports=tuple(free_port() for _ in names),
+        meeting=free_port(),
         capsys=capsys,
     )
     for name in names:

@@ -88,6 +88,11 @@ class Standin:
     def state_dir(self) -> Path:
         return self.folder / "state"
 
+    def answers(self) -> bool:
+        """Whether somebody listens on the port, well or not."""
+        with socket.socket() as one:
+            return one.connect_ex(("127.0.0.1", self.port)) == 0
+
     def launch(self, *args: str, **changes: Any) -> Launch:
         fields: dict[str, Any] = {
             "python": sys.executable,

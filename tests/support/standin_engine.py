@@ -82,8 +82,9 @@ def show(doc: Doc | None) -> int:
 
 
 def state(doc: Doc) -> Doc:
-    path = folder(doc) / "state.json"
-    found: Doc = json.loads(path.read_text()) if path.exists() else {}
+    found: Doc = {}
+    with suppress(FileNotFoundError):  # not begun yet, or removed
+        found = json.loads((folder(doc) / "state.json").read_text())
     return {"running": False, "pid": 0, "exit": 0, "restarts": 0, "restarting": False, "begin": 0, **found}
 
 
@@ -236,7 +237,7 @@ def supervise(doc: Doc, log: Path) -> None:
         keep(doc, running=False, restarting=again, pid=0, exit=code)
         if not again:  # whoever reads that may remove the folder, so nothing is written any more
             if doc["HostConfig"]["AutoRemove"]:
-                shutil.rmtree(folder(doc))
+                shutil.rmtree(folder(doc), ignore_errors=True)  # whoever stops it removes a file there too
             return
         time.sleep(0.3)
         if stopping.exists():

@@ -50,6 +50,7 @@ def options() -> argparse.Namespace:
         "--workers", default="", help="comma-separated: plain, stubborn, setsid, orphan, daemon"
     )
     parser.add_argument("--slow-start", type=float, default=0.0, help="seconds before it listens")
+    parser.add_argument("--held", metavar="FILE", help="it does not listen while this file is there")
     parser.add_argument("--loading", type=float, default=0.0, help="seconds of 503 after that")
     parser.add_argument("--die", choices=DEATHS, help="print this error and end instead of listening")
     parser.add_argument("--stubborn", action="store_true", help="the leader ignores SIGTERM")
@@ -271,6 +272,8 @@ def main() -> None:
     )
     sys.stderr.flush()
     time.sleep(wanted.slow_start)
+    while wanted.held and Path(wanted.held).exists():
+        time.sleep(0.05)
     if wanted.die and not (wanted.die_once and Path(wanted.die_once).exists()):
         if wanted.die_once:
             Path(wanted.die_once).touch()
