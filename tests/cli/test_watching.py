@@ -92,7 +92,7 @@ def test_a_restart_policy_that_loops_is_stopped_after_one_failure(place: Served,
     log, pid = place.standin.log, tmp_path / "pid"
     log.parent.mkdir()
     run = f"{sys.executable} {STANDIN} --port {place.standin.port} --die oom"
-    loop = f"(while :; do {run}; sleep 2; done) >>{log} 2>&1 & echo $! >{pid}"
+    loop = f"(while :; do {run}; sleep 3; done) >>{log} 2>&1 & echo $! >{pid}"
     stop = ["sh", "-c", f"kill $(cat {pid})"]
     place.write(place.entry(manager="commands", argv=None, start=["sh", "-c", loop], stop=stop))
     error = place.oeactl("start", code=4)["error"]
