@@ -209,7 +209,10 @@ class _Lines:
 
     def ended(self) -> str:
         """What it said last, once it is over; else nothing."""
-        return "" if self._process.poll() is None else self._last or f"rc {self._process.returncode}"
+        if self._process.poll() is None:
+            return ""
+        self._reader.join(1.0)
+        return self._last or f"rc {self._process.returncode}"
 
     def end(self) -> None:
         self._process.kill()

@@ -44,6 +44,7 @@ def reach(server: sshd.Sshd, **changes: Any) -> Remote:
         "port": server.port,
         "ssh_config": server.ssh_config,
         "environment": {},
+        "connect_timeout_s": 60.0,
     }
     return open_ssh(**{**fields, **changes})
 
@@ -469,7 +470,7 @@ def test_a_connection_that_ended_is_not_taken_for_a_signal_to_the_command(
 
 
 def test_a_frozen_server_is_noticed_within_a_bound(server: sshd.Sshd, tmp_path: Path) -> None:
-    remote = reach(server, dead_after_s=1.5)
+    remote = reach(server, dead_after_s=4.0)
     assert remote.run(("true",)).returncode == 0
     begun = time.monotonic()
     with meanwhile(server, tmp_path / "begun", signal.SIGSTOP), pytest.raises(ConnectionLost):
