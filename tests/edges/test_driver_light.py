@@ -95,17 +95,17 @@ def rows_of(measured: PointMeasured) -> PerRequest:
 @in_quiet
 def test_each_api_is_measured_by_the_server_s_own_counts(server: Server, api: Api) -> None:
     dataset = "natural" if api == "chat" else "random-ids"
-    measured = play(server, paced(ttft_s=0.05, itl_s=0.02), api, dataset=dataset)
+    measured = play(server, paced(ttft_s=0.2, itl_s=0.1), api, dataset=dataset)
     rows, figures = rows_of(measured), measured.measurement
     assert figures is not None
     assert (figures.completed, figures.failed, figures.output_tokens) == (2, 0, 8)
     assert rows.output_lens == (4, 4)
     assert rows.errors == ("", "")
     assert [len(gaps) for gaps in rows.itls_s] == [3, 3]
-    assert all(0.045 < seconds < 0.3 for seconds in rows.ttfts_s)
-    assert figures.itl_ms is not None and 10 < figures.itl_ms.median < 100
-    assert figures.tpot_ms is not None and 10 < figures.tpot_ms.mean < 100
-    assert 0.11 < figures.duration_s < 0.6
+    assert all(0.195 < seconds < 1.2 for seconds in rows.ttfts_s)
+    assert figures.itl_ms is not None and 50 < figures.itl_ms.median < 500
+    assert figures.tpot_ms is not None and 50 < figures.tpot_ms.mean < 500
+    assert 0.49 < figures.duration_s < 3.0
     if api != "chat":
         assert rows.input_lens == (8, 8)
     assert measured.client is not None and measured.client.processes == 1
@@ -232,13 +232,13 @@ def test_the_first_token_of_any_kind_ends_the_wait(server: Server, name: str) ->
         await voice.head()
         thought: Any = [{"index": 0}] if name == "tool_calls" else "hm"
         await voice.event({"choices": [{"delta": {name: thought, "content": None}}]})
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(1.0)
         await voice.event(token(asked, 2, "a", last=True))
         await voice.event(usage(asked, 2))
         await voice.done()
 
     measured = play(server, act, "chat", dataset="natural")
-    assert all(seconds < 0.25 for seconds in rows_of(measured).ttfts_s)
+    assert all(seconds < 0.9 for seconds in rows_of(measured).ttfts_s)
 
 
 def _error_events() -> list[tuple[Api, Any, bytes]]:
@@ -458,8 +458,8 @@ def test_a_duration_ends_a_level_and_lets_what_was_sent_come_back(server: Server
     measured = play(server, paced(ttft_s=0.1), point=point)
     figures = measured.measurement
     assert figures is not None
-    assert 8 <= figures.completed == figures.requested <= 22
-    assert 0.9 < figures.duration_s < 1.6
+    assert 4 <= figures.completed == figures.requested <= 22
+    assert 0.9 < figures.duration_s < 3.0
     assert "completed" not in judged(measured, point)
 
 
