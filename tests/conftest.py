@@ -1,5 +1,6 @@
 """What holds for every test: a Ctrl-C reaches the commands that it is sent to, the record of patched hosts is
-not the one of whoever runs the tests, and where several processes share them (``-n``), who gets which.
+not the one of whoever runs the tests, nobody asks for colours in what is shown, and where several processes
+share them (``-n``), who gets which.
 
 A run in the background of a script is begun with SIGINT and SIGHUP ignored, and hands that on to every child.
 """
@@ -17,6 +18,11 @@ settings.register_profile("loaded", deadline=None, suppress_health_check=[Health
 settings.load_profile("loaded")  # a machine that others use too is no fault of what is tested
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+for name in (
+    "FORCE_COLOR",
+    "TTY_COMPATIBLE",
+):  # rich takes any file for a terminal then
+    os.environ.pop(name, None)
 
 
 @pytest.fixture(scope="session", autouse=True)
