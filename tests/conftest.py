@@ -18,10 +18,7 @@ settings.register_profile("loaded", deadline=None, suppress_health_check=[Health
 settings.load_profile("loaded")  # a machine that others use too is no fault of what is tested
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
-for name in (
-    "FORCE_COLOR",
-    "TTY_COMPATIBLE",
-):  # rich takes any file for a terminal then
+for name in ("FORCE_COLOR", "TTY_COMPATIBLE"):  # rich takes any file for a terminal then
     os.environ.pop(name, None)
 
 

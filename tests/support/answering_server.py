@@ -65,26 +65,25 @@ class _Handler(BaseHTTPRequestHandler):
             script.asked.append(self.path)
             script.flying += 1
             script.most_at_once = max(script.most_at_once, script.flying)
-        try:
-            time.sleep(script.takes_s)
-            self.answer(body)
-        finally:
-            with script.lock:
-                script.flying -= 1
+        time.sleep(script.takes_s)
+        status, value = self.answer(body)
+        with script.lock:
+            script.flying -= 1  # before it is sent: who has it may ask again at once
+        self.send(status, value)
 
-    def answer(self, body: dict[str, Any]) -> None:
+    def answer(self, body: dict[str, Any]) -> tuple[int, Any]:
         script = self.script
         if script.key and self.headers.get("Authorization") != f"Bearer {script.key}":
-            return self.send(401, {"error": "Unauthorized"})
+            return 401, {"error": "Unauthorized"}
         if script.fails:
-            return self.send(500, {"error": "CUDA error"})
+            return 500, {"error": "CUDA error"}
         if script.strict and "ignore_eos" in body:
-            return self.send(422, {"detail": "extra fields"})
+            return 422, {"detail": "extra fields"}
         if self.path == "/v1/completions" and script.form != "chat":
-            return self.send(200, {"choices": [self.completion(body)]})
+            return 200, {"choices": [self.completion(body)]}
         if self.path == "/v1/chat/completions" and script.form == "chat":
-            return self.send(200, {"choices": [self.chat(body)]})
-        return self.send(404, {"detail": "Not Found"})
+            return 200, {"choices": [self.chat(body)]}
+        return 404, {"detail": "Not Found"}
 
     def completion(self, body: dict[str, Any]) -> dict[str, Any]:
         tokens = [str(token) for token in self.script.tokens(body["prompt"], body["max_tokens"])]
