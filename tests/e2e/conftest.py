@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,11 @@ import pytest
 
 from demo import world
 from tests.support import sshd
+from tests.support.serving import free_port
 
 BENCH = {"concurrency": [1, 16], "input_len": 64, "output_len": 32, "seed": 42}
+VOID = 8
+"""Exit code: a level is void. Of the client's delay it may be, on a machine that others use too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,10 +31,14 @@ class Project:
     host: str
     url: str
 
-    def oeactl(self, *words: str, code: int = 0) -> Any:
-        """Run one command as a person would, but with --json: its document. Fails on another exit code."""
+    def oeactl(self, *words: str, code: int = 0, fine: Sequence[int] = ()) -> Any:
+        """Run one command as a person would, but with --json: its document. Fails on another exit code.
+
+        fine: further ones that may be.
+        """
         done = self.run(*words, "--json")
-        assert done.returncode == code, f"{words} ended with {done.returncode}\n{done.stdout}\n{done.stderr}"
+        how = f"{words} ended with {done.returncode}\n{done.stdout}\n{done.stderr}"
+        assert done.returncode in (code, *fine), how
         return json.loads(done.stdout)
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
@@ -84,7 +91,7 @@ def local(engine: world.Installed, tmp_path: Path) -> Iterator[Project]:
 
 def project(engine: world.Installed, folder: Path, host: str, reach: dict[str, Any]) -> Iterator[Project]:
     """A folder with a copy of the engine and one host; at the end its server is stopped."""
-    port = world.free_port()
+    port = free_port()
     world.copy_engine(engine, folder / "engine")
     world.write_hosts(folder, host, world.host_entry(engine, folder, port, **reach), BENCH)
     project = Project(folder=folder, host=host, url=f"http://127.0.0.1:{port}")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from tests.e2e import asking
-from tests.e2e.conftest import Project
+from tests.e2e.conftest import VOID, Project
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(1500)]
 
 LAYERS = 3
 SIXTEEN = asking.prompts(16, 24, seed=5)
@@ -18,14 +20,32 @@ LIGHT = ("--driver", "light")
 
 
 def rate(project: Project, level: int, *more: str) -> float:
-    """Output tokens a second at a level, from a bench of that level; every gate of it holds."""
-    run = project.oeactl("bench", "--concurrency", str(level), *more)
-    (point,) = run["trials"][0]["points"]
+    """Output tokens a second at a level, from a bench of that level; every gate of it holds.
+
+    Once more where others had the cores meanwhile, or where what is told now and then was missed.
+    """
+    point = bench(project, level, *more, fine=(VOID,))
+    if not point["valid"] or not told(point, level):
+        point = bench(project, level, *more)
     assert point["valid"], point["reasons"]
     watched(point, level)
     # Only our own client tells how late its loop was.
     assert (point["client"]["lag_mean_ms"] is not None) == ("light" in more)
     return float(point["measurement"]["output_tokens_per_s"])
+
+
+def bench(project: Project, level: int, *more: str, fine: Sequence[int] = ()) -> dict[str, Any]:
+    run = project.oeactl("bench", "--concurrency", str(level), *more, fine=fine)
+    (point,) = run["trials"][0]["points"]
+    found: dict[str, Any] = point
+    return found
+
+
+def told(point: dict[str, Any], level: int) -> bool:
+    """Whether two samples or more fell into the level, and of several streams one while they ran."""
+    engine = point["watched"]["engine"]
+    running = engine["running"] or {"max": 0}
+    return engine["queue_s"] is not None and (level == 1 or running["max"] > 0)
 
 
 def watched(point: dict[str, Any], level: int) -> None:
@@ -36,7 +56,7 @@ def watched(point: dict[str, Any], level: int) -> None:
         assert 0 < engine["running"]["max"] <= level
         assert 0 < engine["kv_available_tokens"]["min"] < 65536 and engine["kv_used_tokens"]["max"] > 0
     assert engine["queue_s"] is not None and engine["queue_s"] >= 0
-    assert point["watched"]["cpu_busy"]["mean"] > 0.1
+    assert point["watched"]["cpu_busy"]["mean"] > 0.2 / (os.cpu_count() or 1)
     assert point["watched"]["cards"] == [] and point["watched"]["unseen"]["cards"] == "no nvidia-smi here"
     assert 0 < point["client"]["busiest_core"] < 1.1
 
