@@ -7,7 +7,7 @@ import pytest
 from tests.e2e.comparing import decided, verdict
 from tests.e2e.conftest import Project
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(2400)]
 
 
 def test_oea_comes_out_improved(local: Project) -> None:

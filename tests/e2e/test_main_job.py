@@ -11,7 +11,7 @@ import pytest
 from tests.e2e import asking
 from tests.e2e.conftest import VOID, Project
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(2400)]
 
 LAYERS = 3
 SIXTEEN = asking.prompts(16, 24, seed=5)
