@@ -123,7 +123,7 @@ def test_the_same_on_this_machine_and_a_dry_run_changes_nothing(local: Project) 
     traces = local.traces()
     local.oeactl("patch", "--set", "k0=3", "--dry-run")
     assert local.traces() == traces
-    rate(local, 4, *LIGHT)
+    rate(local, 16, *LIGHT)
     reverted = local.oeactl("revert", "--yes")
     assert reverted["live"] == "restarted"
     assert local.hashes() == original
