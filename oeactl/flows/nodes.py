@@ -36,7 +36,12 @@ class NodeFiles:
 
 
 def first_error(ended: Sequence[Ended[T] | None]) -> BaseException | None:
-    """What went wrong, a Ctrl-C before all else; None where nothing did."""
+    """What went wrong, a Ctrl-C before all else; None where nothing did.
+
+    Nothing but a Ctrl-C keeps one from its beginning, for none is left alone because another failed.
+    """
+    if None in ended:
+        return KeyboardInterrupt()
     errors = [one.error for one in ended if one is not None and one.error is not None]
     return next((error for error in errors if isinstance(error, KeyboardInterrupt)), None) or next(
         iter(errors), None

@@ -193,8 +193,7 @@ class _Wait:
     def run(self) -> Ready | Failed:
         works: list[Callable[[], None]] = [self._lead, *(partial(self._follow, tail) for tail in self._tails)]
         ended = side_by_side(works)
-        errors = [one for one in ended if one and one.error and not isinstance(one.error, _Over)]
-        error = first_error(errors)
+        error = first_error([one for one in ended if one is None or not isinstance(one.error, _Over)])
         if error is not None and (self._decided is None or isinstance(error, KeyboardInterrupt)):
             raise error
         assert self._decided is not None

@@ -82,16 +82,22 @@ def _carried_out(
             ended[member.name] = Ended(value=result.value, error=result.error)
     if fail_fast and any(one.error for one in ended.values()):
         return ended
+    if None in looked:  # the Ctrl-C came before the look at it began
+        raise Interrupted("interrupted before anything was changed")
     _no_engine_twice(waiting)
     decided({one.name: one.intent for one in waiting})
     _ask(waiting, prompt)
     locked = _lock(waiting, ended, fail_fast)
     results = side_by_side([partial(_go, one) for one in locked], fail_fast=fail_fast)
+    stopped = any(how is not None and how.error for how in results)
     for one, how in zip(locked, results, strict=True):
         if how is not None:
             ended[one.name] = how
-        elif one.intent.lasting:
+            continue
+        if one.intent.lasting:
             _unlock(one)
+        if not stopped:  # by a failure: then it was a Ctrl-C that came before any of them began
+            ended[one.name] = Ended(error=KeyboardInterrupt())
     return ended
 
 

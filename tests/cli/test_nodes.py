@@ -140,13 +140,19 @@ def test_a_part_that_is_lost_is_named_and_the_change_no_longer_counts_as_proven(
 
 @LONG
 def test_a_patch_that_is_interrupted_is_taken_back_on_all_nodes(nodes: Nodes) -> None:
+    held = nodes.folder / "held"
+    words = ("--held", str(held))
+    nodes.write(n1={"words": words}, n2={"words": words})
     nodes.oeactl("start")
+    held.touch()
     argv = [sys.executable, "-m", "oeactl", *PATCH, "--project", str(nodes.folder)]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as command:
         assert command.stdout is not None
         for line in command.stdout:
             if "waiting until it answers" in line and nodes.patched() == [True, True]:
                 command.send_signal(signal.SIGINT)
+            elif "putting everything back" in line:
+                held.unlink(missing_ok=True)
     assert command.returncode == 130
     assert nodes.patched() == [False, False] and nodes.up() == [3, 3]
     found = nodes.oeactl("status")

@@ -24,6 +24,7 @@ from oeactl.errors import (
 from oeactl.flows.nodes import NodeFiles, NodesFiles
 from oeactl.flows.nodes_server import Head, NodesServer, Tail
 from oeactl.ports import Failed, Progress, Ready
+from tests.support.forestalled import Forestalled
 from tests.support.site_world import (
     OTHER,
     PRISTINE,
@@ -172,6 +173,18 @@ def test_a_write_that_fails_on_one_node_is_taken_back_on_the_other(
         ann.patch()
     assert ann.pristine
     assert [world.running for world in ann.worlds] == running
+
+
+@pytest.mark.parametrize("number", range(1, 21))
+def test_a_ctrl_c_before_a_step_began_on_any_node_is_one_all_the_same(
+    ann: Cluster, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A patch on two nodes begins 21 threads; the last gives the lease back, when all is done."""
+    Forestalled(number, more=1).set(monkeypatch)
+    with pytest.raises((Interrupted, KeyboardInterrupt)):
+        ann.patch()
+    assert ann.pristine
+    assert all(world.running is not None for world in ann.worlds)
 
 
 @pytest.mark.parametrize("error", [Refused("it is read-only"), Unreachable("gone"), LOST, After(LOST)])

@@ -21,6 +21,7 @@ from oeactl.flows.side_by_side import Ended, side_by_side
 from oeactl.flows.site import Site
 from oeactl.flows.together import Member, together
 from oeactl.ports import Progress
+from tests.support.forestalled import Forestalled
 from tests.support.surveys import survey_of
 
 
@@ -263,6 +264,23 @@ def test_ctrl_c_while_looking_changes_nothing() -> None:
     with pytest.raises(Interrupted):
         world.run()
     assert world.log.lines == ["look a", "close a"]
+
+
+def test_a_ctrl_c_before_any_look_began_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World("a", "b")
+    Forestalled().set(monkeypatch)
+    with pytest.raises(Interrupted):
+        world.run()
+    assert world.log.lines == []
+
+
+def test_a_ctrl_c_before_any_host_went_on_is_told_and_every_lease_given_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World("a", "b")
+    pressed = Answering(pause=lambda: Forestalled().set(monkeypatch))
+    assert world.run(pressed) == {"a": KeyboardInterrupt, "b": KeyboardInterrupt}
+    assert [line for line in world.log.lines if line.startswith(("go", "settle"))] == ["settle a", "settle b"]
 
 
 # --- side by side ------------------------------------------------------------------------------------------
