@@ -20,7 +20,7 @@ import yaml
 
 from tests.e2e import asking
 from tests.e2e.conftest import Project
-from tests.support.serving import STANDIN
+from tests.support.serving import STANDIN, listens
 
 pytestmark = [pytest.mark.engine, pytest.mark.e2e, pytest.mark.timeout(900)]
 
@@ -88,9 +88,10 @@ def test_what_goes_wrong_at_the_start_is_told_apart(local: Project) -> None:
 
     change(local, ready_timeout=good["ready_timeout"])
     port = local.url.rpartition(":")[2]
-    stale = subprocess.Popen([sys.executable, str(STANDIN), "--port", port], stderr=subprocess.DEVNULL)
+    short = [sys.executable, STANDIN.name, "--port", port]  # of a long command line the end is not shown
+    stale = subprocess.Popen(short, cwd=STANDIN.parent, stderr=subprocess.DEVNULL)
     try:
-        time.sleep(1.0)
+        until(lambda: listens(int(port)))
         failed = error(local, "start", code=3)
         assert f"pid {stale.pid}" in failed["what"] and "standin_server.py" in failed["what"]
         assert stale.poll() is None

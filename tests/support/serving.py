@@ -34,6 +34,11 @@ def _ports() -> Iterator[int]:
 _left = _ports()
 
 
+def listens(port: int) -> bool:
+    with socket.socket() as one:
+        return one.connect_ex(("127.0.0.1", port)) == 0
+
+
 def free_port() -> int:
     """A port that is nobody's and stays free while a server loads."""
     for number in _left:
@@ -90,8 +95,7 @@ class Standin:
 
     def answers(self) -> bool:
         """Whether somebody listens on the port, well or not."""
-        with socket.socket() as one:
-            return one.connect_ex(("127.0.0.1", self.port)) == 0
+        return listens(self.port)
 
     def launch(self, *args: str, **changes: Any) -> Launch:
         fields: dict[str, Any] = {
