@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ import yaml
 
 from tests.e2e import asking
 from tests.e2e.conftest import Project
+from tests.support.patience import until
 from tests.support.serving import STANDIN, listens
 
 pytestmark = [pytest.mark.engine, pytest.mark.e2e, pytest.mark.timeout(900)]
@@ -58,13 +58,6 @@ def entry(project: Project) -> dict[str, Any]:
 def error(project: Project, *words: str, code: int) -> dict[str, Any]:
     found: dict[str, Any] = project.oeactl(*words, code=code)["error"]
     return found
-
-
-def until(true: Callable[[], object], seconds: float = 60.0) -> None:
-    limit = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < limit, "it did not happen in time"
-        time.sleep(0.2)
 
 
 def lives(pid: int) -> bool:
