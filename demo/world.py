@@ -48,12 +48,16 @@ def copy_engine(engine: Installed, folder: Path) -> Path:
 def server_argv(engine: Installed, port: int, *more: str) -> list[str]:
     """How the small model is served on a CPU.
 
+    In float32: a CPU without bfloat16 instructions emulates them, and the time that this takes hides what a
+    recipe saves.
+
     No prefix cache: random ids out of a vocabulary of 512 make 512 different prompts, so that long levels
     would find many of theirs cached, and be void.
     """
     return [
         *("-m", "sglang.launch_server", "--model-path", str(engine.model), "--served-model-name", "tiny"),
         *("--device", "cpu", "--attention-backend", "torch_native", "--sampling-backend", "pytorch"),
+        *("--dtype", "float32"),
         *("--host", "127.0.0.1", "--port", str(port), "--context-length", "4096"),
         *("--max-total-tokens", "65536", "--max-running-requests", "64", "--disable-radix-cache"),
         *("--mem-fraction-static", "0.5"),  # else it is drawn anew from the free memory at each start
