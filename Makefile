@@ -1,6 +1,7 @@
 # Everything starts on a fresh Linux machine with make and Python 3.11 or later; no other set-up.
 #   make demo    bench -> patch -> bench -> status -> revert on a real SGLang, on this CPU
 #   make test    lint, types, layers, and every test but the long ones (network cut off where root may)
+#   make rerun   what failed in `make test` once more, one after the other: what passes is flaky, not broken
 #   make lint | compat | e2e | bench | docs | clean
 # Downloads are kept in $OEACTL_CACHE, else $XDG_CACHE_HOME/oeactl, else ~/.cache/oeactl.
 
@@ -10,15 +11,19 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready-$(shell cat requirements-dev.lock pyproject.toml | cksum | tr -d ' ')
 SHARED := -n 3 --no-loadscope-reorder
+REMEMBER := -p tests.support.flaky
 OFFLINE := $(RUN) tests/support/offline.py
 INSTALL := $(RUN) -m pip install --quiet --disable-pip-version-check
 PATIENT := PIP_RETRIES=8# an index that is away is waited for, for a minute
 
-.PHONY: demo test lint fetch compat e2e bench docs clean
+.PHONY: demo test rerun lint fetch compat e2e bench docs clean
 .DELETE_ON_ERROR:
 
 test: lint fetch
-	$(OFFLINE) $(RUN) -m pytest $(SHARED) -m "not compat and not e2e"
+	$(OFFLINE) $(RUN) -m pytest $(SHARED) $(REMEMBER) --durations 15 -m "not compat and not e2e"
+
+rerun: $(READY)
+	$(OFFLINE) $(RUN) -m pytest -n 0 $(REMEMBER) --failed-again -m ""
 
 lint: $(READY)
 	$(VENV)/bin/ruff check
