@@ -10,29 +10,28 @@ from tests.e2e.conftest import VOID, Project
 #: Five waves of 16 streams, the fewest that the gate on concurrency judges; short prompts, for it is decoding
 #: that a recipe for experts changes.
 LOAD = (
-    "--driver", "light", "--concurrency", "16", "--input-len", "16", "--output-len", "32", "--requests", "80",
-    "--pairs", "3", "--no-warm", "--margin", "10%", "--yes",
+    "--driver", "light", "--concurrency", "16", "--input-len", "4", "--output-len", "20", "--requests", "80",
+    "--no-warm", "--margin", "10%", "--yes",
 )  # fmt: skip
+PAIRS = 3
+MORE_PAIRS = 6
 
 
-def compared(project: Project, *words: str, fine: Sequence[int] = ()) -> Any:
+def compared(project: Project, *words: str, pairs: int = PAIRS, fine: Sequence[int] = ()) -> Any:
     """Run a comparison; its document. Whatever it was, the host is as it was before."""
     original = project.hashes()
-    document = project.oeactl(*words, *LOAD, fine=fine)
+    document = project.oeactl(*words, *LOAD, "--pairs", str(pairs), fine=fine)
     assert project.hashes() == original
     assert all(trial["outcome"] == "completed" for trial in document["trials"])
     return document
 
 
 def decided(project: Project, *words: str) -> Any:
-    """The same, and once more where nothing could be told because others had the cores meanwhile: a level is
-    void, or the trials are far apart.
-    """
+    """The same; with more pairs where these did not settle it, for others had the cores meanwhile."""
     document = compared(project, *words, fine=(VOID,))
-    found = verdict(document)
-    void = not all(point["valid"] for trial in document["trials"] for point in trial["points"])
-    if void or (found["says"] == "inconclusive" and found["trial_sd"] > 0.05):
-        return compared(project, *words)
+    valid = all(point["valid"] for trial in document["trials"] for point in trial["points"])
+    if not valid or verdict(document)["says"] == "inconclusive":
+        return compared(project, *words, pairs=MORE_PAIRS)
     return document
 
 

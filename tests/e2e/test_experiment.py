@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.comparing import LOAD, compared, decided, verdict
+from tests.e2e.comparing import LOAD, PAIRS, compared, decided, verdict
 from tests.e2e.conftest import Project
 
 pytestmark = [pytest.mark.engine, pytest.mark.e2e, pytest.mark.timeout(1800)]
@@ -56,9 +56,9 @@ def test_the_engine_against_itself_is_never_material(local: Project) -> None:
 
 def test_a_killed_client_is_resumed_and_the_host_ends_as_it_was(local: Project) -> None:
     original = local.hashes()
-    words = ["ab", "--recipe", "oea", "--set", "k0=2", *LOAD, "--project", str(local.folder)]
+    words = ["ab", "--recipe", "oea", "--set", "k0=2", *LOAD, "--pairs", str(PAIRS)]
     client = subprocess.Popen(
-        [sys.executable, "-m", "oeactl", *words],
+        [sys.executable, "-m", "oeactl", *words, "--project", str(local.folder)],
         env={**os.environ, "XDG_STATE_HOME": str(local.folder / "record")},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -71,7 +71,7 @@ def test_a_killed_client_is_resumed_and_the_host_ends_as_it_was(local: Project) 
         client.wait()
     kept = {path: path.read_bytes() for path in trials(local.folder)}
     document = local.oeactl("run", "resume", "last", "--yes")
-    assert verdict(document)["effect"]["pairs"] == 3  # what it says of speed is another test's
+    assert verdict(document)["effect"]["pairs"] == PAIRS  # what it says of speed is another test's
     assert {trial["outcome"] for trial in document["trials"]} <= {"completed", "unfinished"}
     assert all(path.read_bytes() == data for path, data in kept.items())
     assert local.hashes() == original

@@ -1,4 +1,4 @@
-"""OEA makes a real SGLang faster, and oeactl says so: three pairs of restarts on this CPU."""
+"""OEA makes a real SGLang faster, and oeactl says so: pairs of restarts on this CPU."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ pytestmark = [pytest.mark.engine, pytest.mark.timeout(2400)]
 
 
 def test_oea_comes_out_improved(local: Project) -> None:
-    document = decided(local, "ab", "--recipe", "oea", "--set", "k0=2")
+    document = decided(local, "ab", "--recipe", "oea", "--set", "k0=1")
     found = verdict(document)
     assert found["says"] == "improved", found
-    assert found["effect"]["low"] > 1.0 and found["effect"]["pairs"] == 3
+    assert found["effect"]["low"] > 1.0
+    assert len(document["trials"]) == 2 * found["effect"]["pairs"]
     assert [trial["arm"] for trial in document["trials"]] == [t["arm"] for t in document["plan"]["trials"]]
-    assert len({trial["server"]["pid"] for trial in document["trials"]}) == 6
+    assert len({trial["server"]["pid"] for trial in document["trials"]}) == len(document["trials"])
     for trial in document["trials"]:
         proven = [one["outcome"] for one in trial["activations"]]
         assert proven == (["pass"] if trial["arm"] == "B" else [])
