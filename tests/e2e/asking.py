@@ -11,6 +11,7 @@ import urllib.request
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from oeactl.core.routing import RoutedRequest, summarise
@@ -62,10 +63,18 @@ def distinct_experts(url: str, asked: Sequence[Prompt], length: int, *, layers: 
     return seen.distinct_mean
 
 
-def logprobs(url: str, asked: Sequence[Prompt], *, concurrency: int) -> list[Any]:
-    """For each prompt, its own log-probabilities and that of the first token generated."""
+@dataclass(frozen=True)
+class Logprobs:
+    """Of one prompt: its own tokens and the first generated one, from prefill; the second one, from decode."""
 
-    def one(prompt: Prompt) -> Any:
+    prompt: tuple[float, ...]
+    decoded: float
+
+
+def logprobs(url: str, asked: Sequence[Prompt], *, concurrency: int) -> list[Logprobs]:
+    """The log-probabilities of each prompt, that many prompts at a time."""
+
+    def one(prompt: Prompt) -> Logprobs:
         answer = generate(
             url,
             {
@@ -75,11 +84,19 @@ def logprobs(url: str, asked: Sequence[Prompt], *, concurrency: int) -> list[Any
                 "logprob_start_len": 0,
             },
         )
-        told = answer["meta_info"]
-        return told["input_token_logprobs"], told["output_token_logprobs"][0]
+        given, generated = (answer["meta_info"][f"{part}_token_logprobs"] for part in ("input", "output"))
+        prefilled = (*given[1:], generated[0])  # nothing predicts the first token of a prompt
+        return Logprobs(prompt=tuple(value for value, *_ in prefilled), decoded=generated[1][0])
 
     with ThreadPoolExecutor(concurrency) as pool:
         return list(pool.map(one, asked))
+
+
+def changes(before: Sequence[Logprobs], after: Sequence[Logprobs]) -> tuple[float, float]:
+    """By how much log-probabilities differ: the most of any in a prompt, the least of any decoded token."""
+    pairs = list(zip(before, after, strict=True))
+    prompts = [abs(x - y) for one, other in pairs for x, y in zip(one.prompt, other.prompt, strict=True)]
+    return max(prompts), min(abs(one.decoded - other.decoded) for one, other in pairs)
 
 
 @contextmanager

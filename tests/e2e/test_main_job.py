@@ -17,6 +17,8 @@ LAYERS = 3
 SIXTEEN = asking.prompts(16, 24, seed=5)
 LENGTHS = (2, 3, 20, 200)
 LIGHT = ("--driver", "light")
+ROUNDING = 1e-5
+"""Log-probabilities in float32 change by 2e-6 at most with what else is in a prefill batch (12 comparisons)."""
 
 
 def rate(project: Project, level: int, *more: str) -> float:
@@ -95,8 +97,10 @@ def test_bench_patch_prove_bench_status_revert_over_ssh(remote: Project) -> None
     assert during["texts"] != before["texts"]
     assert during["experts"] < before["experts"] / 2
     assert fast > 1.1 * slow
-    assert during["alone"] == before["alone"], "the prompt's log-probabilities changed"
-    assert during["together"] == before["together"], "the prompt's log-probabilities changed under load"
+    for load in ("alone", "together"):
+        in_prompts, in_decode = asking.changes(before[load], during[load])
+        assert in_prompts < ROUNDING, f"the prompts' log-probabilities changed ({load})"
+        assert in_decode > 100 * ROUNDING, f"a decoded token's did not ({load})"  # 9e-3 seen
 
     status = remote.oeactl("status")
     assert status["agrees"] and status["live"][0]["overall"] == "taken"
