@@ -65,7 +65,7 @@ def distinct_experts(url: str, asked: Sequence[Prompt], length: int, *, layers: 
 
 @dataclass(frozen=True)
 class Logprobs:
-    """Of one prompt: its own tokens and the first generated one, from prefill; the second one, from decode."""
+    """Of one prompt: its tokens and the first generated one, from prefill; the second one, from decode."""
 
     prompt: tuple[float, ...]
     decoded: float

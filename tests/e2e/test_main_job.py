@@ -18,7 +18,7 @@ SIXTEEN = asking.prompts(16, 24, seed=5)
 LENGTHS = (2, 3, 20, 200)
 LIGHT = ("--driver", "light")
 ROUNDING = 1e-5
-"""Log-probabilities in float32 change by 2e-6 at most with what else is in a prefill batch (12 comparisons)."""
+"""In float32 log-probabilities change by 2e-6 at most with what else is in a prefill batch (12 looks)."""
 
 
 def rate(project: Project, level: int, *more: str) -> float:
