@@ -1,6 +1,6 @@
 """What the end-to-end tests ask a live SGLang: greedy text, routed experts, log-probabilities, under load.
 
-Owns: requests by the native API over loopback. Refuses: to judge.
+The requests go by the native API over loopback. Two checks compare what a server answered before and after.
 """
 
 from __future__ import annotations
@@ -17,11 +17,18 @@ from typing import Any
 from oeactl.core.routing import RoutedRequest, summarise
 
 Prompt = Sequence[int]
+LAYERS = 3
+LENGTHS = (2, 3, 20, 200)
+ROUNDING = 1e-5
+"""In float32 log-probabilities change by 2e-6 at most with what else is in a prefill batch (12 looks)."""
 
 
 def prompts(count: int, length: int, seed: int) -> list[list[int]]:
     """Token ids within the small vocabulary, all different."""
     return [[10 + (seed + 131 * i + 17 * j * j + 3 * j) % 480 for j in range(length)] for i in range(count)]
+
+
+SIXTEEN = prompts(16, 24, seed=5)
 
 
 def generate(url: str, body: dict[str, Any]) -> Any:
@@ -92,13 +99,6 @@ def logprobs(url: str, asked: Sequence[Prompt], *, concurrency: int) -> list[Log
         return list(pool.map(one, asked))
 
 
-def changes(before: Sequence[Logprobs], after: Sequence[Logprobs]) -> tuple[float, float]:
-    """By how much log-probabilities differ: the most of any in a prompt, the least of any decoded token."""
-    pairs = list(zip(before, after, strict=True))
-    prompts = [abs(x - y) for one, other in pairs for x, y in zip(one.prompt, other.prompt, strict=True)]
-    return max(prompts), min(abs(one.decoded - other.decoded) for one, other in pairs)
-
-
 @contextmanager
 def decode_load(url: str, *, streams: int) -> Iterator[None]:
     """Keep ``streams`` long generations running all the while."""
@@ -116,3 +116,48 @@ def decode_load(url: str, *, streams: int) -> Iterator[None]:
             over.set()
         for one in running:
             one.result()
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a server answers: greedy texts, distinct experts a decode step, log-probabilities under load."""
+
+    texts: list[str]
+    experts: float
+    alone: list[Logprobs]
+    together: list[Logprobs]
+
+
+def see(url: str) -> Seen:
+    """Ask all of it. alone: one prompt at a time, together: all at once, both beside six streams."""
+    mixed = [prompt for length in LENGTHS for prompt in prompts(4, length, seed=length)]
+    all_texts = texts(url, SIXTEEN, 24)
+    experts = distinct_experts(url, SIXTEEN, 24, layers=LAYERS)
+    with decode_load(url, streams=6):
+        alone = logprobs(url, mixed, concurrency=1)
+        together = logprobs(url, mixed, concurrency=16)
+    return Seen(texts=all_texts, experts=experts, alone=alone, together=together)
+
+
+def check_only_decode_changed(before: Seen, during: Seen) -> None:
+    """With k0=2: other texts by fewer experts, every decoded token changed, and no prompt."""
+    assert during.texts != before.texts
+    assert during.experts < before.experts / 2
+    for one, other in paired(before, during):
+        assert farthest(one.prompt, other.prompt) < ROUNDING, "a prompt's log-probabilities changed"
+        assert abs(one.decoded - other.decoded) > 100 * ROUNDING, "a decoded token's did not"  # 9e-3 seen
+
+
+def check_same(before: Seen, after: Seen) -> None:
+    assert (after.texts, after.experts) == (before.texts, before.experts)
+    for one, other in paired(before, after):
+        assert farthest((*one.prompt, one.decoded), (*other.prompt, other.decoded)) < ROUNDING
+
+
+def paired(before: Seen, after: Seen) -> Iterator[tuple[Logprobs, Logprobs]]:
+    yield from zip(before.alone, after.alone, strict=True)
+    yield from zip(before.together, after.together, strict=True)
+
+
+def farthest(one: Sequence[float], other: Sequence[float]) -> float:
+    return max(abs(x - y) for x, y in zip(one, other, strict=True))
