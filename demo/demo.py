@@ -27,7 +27,7 @@ from tests.support import sshd
 
 LEVELS = "1,4,16,32"
 LOAD_CLIENT = ("--driver", "light")
-"""It starts at once; SGLang's own client imports torch for each burst: 150 of the 355 s that the demo took with it."""
+"""It starts at once; SGLang's own client imports torch for each burst, 150 of the demo's 355 s."""
 VOID = 8
 BENCH = {"concurrency": [1, 4, 16, 32], "input_len": 64, "output_len": 32, "seed": 42}
 
